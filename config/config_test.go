@@ -55,8 +55,8 @@ func TestReferenceSpec(t *testing.T) {
 	want.Sampling.Temperature, want.Sampling.MaxTokens = 0.8, 120
 	want.Adapters = runspec.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
 	want.Timeouts.Completion, want.Timeouts.Episode = rollout.Duration(time.Minute), rollout.Duration(15*time.Minute)
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	if !reflect.DeepEqual(got.Spec, want) {
+		t.Errorf("got  %+v\nwant %+v", got.Spec, want)
 	}
 }
 
@@ -134,7 +134,7 @@ func compare(t *testing.T, file string, got []byte) {
 
 func TestSchemasAreCommitted(t *testing.T) {
 	t.Parallel()
-	compare(t, "schema/run.schema.json", speckeys.Schema())
+	compare(t, "schema/run.schema.json", specfile.Schema())
 	compare(t, "schema/service.schema.json", config.ServiceSchema())
 	compare(t, "schema/setup.schema.json", sim.Schema())
 }
@@ -197,7 +197,7 @@ func TestFilesAndChangesAreJudgedAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Apply(before)
+		_, err = c.Apply(before.Spec)
 		file := `{"name":"a","model":"m","environment":{"kind":"tictactoe"},` + section
 		if !strings.Contains(section, "steps") {
 			file += `,"steps":3`
@@ -329,7 +329,7 @@ func FuzzReadSpec(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := specfile.ReadFor(environments(), "f", text)
-		if err != nil || speckeys.Hash(again) != speckeys.Hash(spec) {
+		if err != nil || speckeys.Hash(again.Spec) != speckeys.Hash(spec.Spec) {
 			t.Errorf("a spec that was read is refused when written, or is another one: %v", err)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/game/specfile"
-	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/simulate/setup"
 	"github.com/millrace/millrace/internal/simulate/sim"
 )
@@ -42,7 +41,7 @@ input. With --service the files are configurations of server and worker, with --
 			if err := kind.validate(); err != nil {
 				return err
 			}
-			text := spec.Schema()
+			text := specfile.Schema()
 			switch {
 			case kind.service:
 				text = config.ServiceSchema()

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ func newDemoTrainerCommand(env environment) *cobra.Command {
 		Use: "train RUN", GroupID: "Start and change:",
 		Short: "Only pretend to train it: claim, sleep, publish an adapter, record the step",
 		Long: `Attach to a run as a real trainer does, through the public HTTP API alone: claim the batch of each step, check it, spend the time
-that the spec's demo section gives each phase, write an adapter directory, publish it and record the step. Killed and started again, it
+that each phase is given, write an adapter directory, publish it and record the step. Killed and started again, it
 goes on at the right step.`,
 		Example: "  millrace run train diplomacy-qwen7b",
 		Args:    cobra.ExactArgs(1),
@@ -31,6 +32,10 @@ goes on at the right step.`,
 		"folder to write adapters to, at or below the spec's adapters.path_prefix, which is the default; "+
 			"engines must see it under the same path")
 	f.StringVar(&cfg.Journal, "journal", "", "append what was trained on, a JSON line per step, to this file")
-	f.Float64Var(&cfg.Speed, "speed", 0, "divide all times by this (default: the spec's demo.speed)")
+	f.Float64Var(&cfg.Speed, "speed", 20, "divide all times by this")
+	f.DurationVar(&cfg.Load, "load", 5*time.Second, "time to load a batch")
+	f.DurationVar(&cfg.RefLogprobs, "ref-logprobs", 30*time.Second, "time for reference log-probabilities")
+	f.DurationVar(&cfg.Train, "train", time.Minute, "time to train")
+	f.DurationVar(&cfg.Publish, "publish", 5*time.Second, "time to write an adapter")
 	return cmd
 }

@@ -17,14 +17,14 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/supervise"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/process/temporalcli"
-
+	"github.com/millrace/millrace/internal/rollout/demo"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // devOptions are the flags of `millrace dev`.
@@ -115,7 +115,7 @@ func (o devOptions) validate() error {
 type devStack struct {
 	env      environment
 	opts     devOptions
-	demo     runspec.Demo
+	demo     demo.Section
 	group    *supervise.Group
 	dir      string // logs, adapters, database
 	self     string // this binary
@@ -131,15 +131,14 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	var spec *runspec.Spec
+	var file specfile.File
 	if o.spec != "" {
-		s, err := env.readSpecFile(o.spec)
-		if err != nil {
+		var err error
+		if file, err = env.readSpecFile(o.spec); err != nil {
 			return err
 		}
-		spec = &s
 	}
-	d := &devStack{env: env, opts: o, demo: demoOf(o, spec)}
+	d := &devStack{env: env, opts: o, demo: demoOf(o, file.Demo)}
 	defer d.stop(ctx)
 	if err := d.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -148,19 +147,19 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 		d.keep = true
 		return err
 	}
-	if spec == nil {
+	if o.spec == "" {
 		d.env.Say("up, with its page on %s/; Ctrl-C ends it all. Next: millrace run start "+
 			"-f config/examples/diplomacy-qwen7b.yaml --server %s", d.server, d.server)
 		<-ctx.Done()
 		return errInterrupted
 	}
-	err := d.follow(ctx, *spec)
+	err := d.follow(ctx, file.Spec)
 	if err == nil && o.exit {
 		d.env.Say("its page was %s/runs/%s; to look at it after the run, leave out --exit: millrace dev --spec %s", d.server,
-			spec.Name, o.spec)
+			file.Name, o.spec)
 	}
 	if err == nil && !o.exit {
-		d.env.Say("the run is over; the services stay up until Ctrl-C; its page: %s/runs/%s", d.server, spec.Name)
+		d.env.Say("the run is over; the services stay up until Ctrl-C; its page: %s/runs/%s", d.server, file.Name)
 		<-ctx.Done()
 		err = errInterrupted
 	}
@@ -170,31 +169,27 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 	return err
 }
 
-// demoOf is what to simulate: flags before the spec before the defaults.
-func demoOf(o devOptions, spec *runspec.Spec) runspec.Demo {
-	var demo runspec.Demo
-	if spec != nil {
-		demo = spec.Demo
-	}
+// demoOf is what to simulate: flags before the spec's file before the defaults.
+func demoOf(o devOptions, file demo.Section) demo.Section {
 	if o.simulated > 0 {
-		demo.Engines = o.simulated
+		file.Engines = o.simulated
 	}
 	if o.speed > 0 {
-		demo.Speed = o.speed
+		file.Speed = o.speed
 	}
 	if o.maxNumSeqs > 0 {
-		demo.EngineMaxNumSeqs = o.maxNumSeqs
+		file.EngineMaxNumSeqs = o.maxNumSeqs
 	}
-	if demo.Engines == 0 {
-		demo.Engines = 2
+	if file.Engines == 0 {
+		file.Engines = 2
 	}
-	if demo.Speed == 0 {
-		demo.Speed = 1
+	if file.Speed == 0 {
+		file.Speed = 1
 	}
-	if demo.MaxEngines > 0 {
-		demo.MaxEngines = max(demo.MaxEngines, demo.Engines)
+	if file.MaxEngines > 0 {
+		file.MaxEngines = max(file.MaxEngines, file.Engines)
 	}
-	return demo
+	return file
 }
 
 func (d *devStack) start(ctx context.Context) error {

@@ -85,8 +85,10 @@ func (d *devStack) startTrainer(spec runspec.Spec) error {
 	}
 	err := d.group.Start(supervise.Process{
 		Name: "trainer", Path: d.self, Env: d.childEnvironment(), Once: true,
-		Args: []string{"run", "train", string(spec.Name), "--server", d.server,
-			"--speed", fmt.Sprint(d.demo.Speed), "--journal", journal},
+		Args: []string{"run", "train", string(spec.Name), "--server", d.server, "--journal", journal,
+			"--speed", fmt.Sprint(d.demo.Speed), "--load", d.demo.Load.String(),
+			"--ref-logprobs", d.demo.RefLogprobs.String(), "--train", d.demo.Train.String(),
+			"--publish", d.demo.Publish.String()},
 	})
 	if err != nil {
 		return err

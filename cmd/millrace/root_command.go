@@ -24,7 +24,6 @@ import (
 	"github.com/millrace/millrace/internal/observe/axiom/resources"
 	"github.com/millrace/millrace/internal/process/connections"
 
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/setup"
 )
 
@@ -199,10 +198,10 @@ func (e environment) healthy(ctx context.Context, url string) error {
 }
 
 // readSpecFile reads a run spec from a file, or from standard input for "-".
-func (e environment) readSpecFile(path string) (runspec.Spec, error) {
+func (e environment) readSpecFile(path string) (specfile.File, error) {
 	data, err := e.ReadFile(path)
 	if err != nil {
-		return runspec.Spec{}, fmt.Errorf("read spec: %w", err)
+		return specfile.File{}, fmt.Errorf("read spec: %w", err)
 	}
 	return specfile.Read(path, data)
 }

@@ -185,7 +185,7 @@ func (s *service) trainerArgs(p plan) []string {
 	args := []string{
 		"trainer", p.run(), "--server", "http://" + s.links["trainer-server"].address(),
 		"--adapters", p.spec().Adapters.PathPrefix, "--journal", p.file("journals", ".jsonl"), "--events",
-		p.file("events", ".jsonl"),
+		p.file("events", ".jsonl"), "--train", p.cfg.Train.String(),
 	}
 	if p.lives > 1 {
 		args = append(args, "--weights", fmt.Sprint(p.training()))

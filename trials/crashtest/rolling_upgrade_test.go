@@ -97,7 +97,7 @@ func (r *rolling) begin() {
 	err := os.WriteFile(file, fmt.Appendf(nil, `{name: rolling, model: Qwen/Qwen2.5-7B-Instruct, steps: 5000,
 environment: {kind: tictactoe, opening_moves: 1}, group: {samples: 3}, buffer: {depth: 2, groups_per_step: 3},
 sampling: {temperature: 1.0, max_tokens: 4}, adapters: {path_prefix: %s},
-timeouts: {completion: 20s, episode: 2m, heartbeat: 2s}, demo: {engines: 2, train: 500ms}}
+timeouts: {completion: 20s, episode: 2m, heartbeat: 2s}}
 `, adapters), 0o644)
 	if err != nil {
 		r.t.Fatal(err)
@@ -109,7 +109,7 @@ timeouts: {completion: 20s, episode: 2m, heartbeat: 2s}, demo: {engines: 2, trai
 		r.t.Fatalf("%v: %s", err, out)
 	}
 	err = r.Spawn("trainer", true, r.lab, "trainer", "rolling", "--server", server, "--adapters", adapters,
-		"--journal", r.journal)
+		"--journal", r.journal, "--train", "500ms")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -104,7 +104,6 @@ func (p plan) spec() runspec.Spec {
 			Completion: rollout.Duration(10 * time.Second), Episode: rollout.Duration(5 * time.Minute),
 			Heartbeat: rollout.Duration(2 * time.Second),
 		},
-		Demo: runspec.Demo{Engines: engines, EngineMaxNumSeqs: 64, Speed: 1, Train: rollout.Duration(c.Train)},
 	}
 	switch c.Shape {
 	case Stragglers:

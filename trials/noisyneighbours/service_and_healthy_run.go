@@ -85,7 +85,8 @@ func (s *site) train(ctx context.Context, millrace string) error {
 		return fmt.Errorf("start the healthy run: %w", err)
 	}
 	err = s.Spawn(trainer, true, millrace, "run", "train", string(healthy), "--server", "http://"+s.Server,
-		"--adapters", filepath.Join(s.dir, "adapters"), "--journal", s.journal)
+		"--adapters", filepath.Join(s.dir, "adapters"), "--journal", s.journal,
+		"--speed", "1", "--load", "0s", "--ref-logprobs", "0s", "--train", "300ms", "--publish", "0s")
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,6 @@ func (s *site) spec(name rollout.RunName) runspec.Spec {
 			Completion: rollout.Duration(20 * time.Second), Episode: rollout.Duration(5 * time.Minute),
 			Heartbeat: rollout.Duration(5 * time.Second),
 		},
-		Demo: runspec.Demo{Engines: engines, EngineMaxNumSeqs: 64, Speed: 1, Train: rollout.Duration(300 * time.Millisecond)},
 	}
 }
 

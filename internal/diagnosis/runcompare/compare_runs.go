@@ -197,8 +197,6 @@ func notes(a, b *Side) []string {
 	note(x.Model != y.Model, "the models differ (%s, %s)", x.Model, y.Model)
 	gx, gy := x.Buffer.GroupsPerStep*x.Group.Samples, y.Buffer.GroupsPerStep*y.Group.Samples
 	note(gx != gy, "a step is %d games of the one and %d of the other: compare seconds per game, not per step", gx, gy)
-	note(x.Demo.Speed != y.Demo.Speed, "simulated times are divided by %v and %v", max(1, x.Demo.Speed), max(1,
-		y.Demo.Speed))
 	for _, s := range []*Side{a, b} {
 		note(len(s.Steps) < 2, "run %s has %d completed steps: nothing can be said of how they vary", s.Status.Spec.Name,
 			len(s.Steps))

@@ -43,9 +43,9 @@ type Config struct {
 	// what an earlier training left there.
 	Weights int64
 
-	// Speed and the times of the phases overrule the spec's demo section where they are not zero.
-	Speed                             float64
+	// The times of the phases, on the modelled hardware. Speed divides them; 0: 1.
 	Load, RefLogprobs, Train, Publish time.Duration
+	Speed                             float64
 	Rank                              int // of the adapters; 0: the spec's adapters.rank
 
 	// Also, if set, is asked at the end of each phase of each step how much longer it takes, for trials of a trainer that
@@ -111,16 +111,6 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("train %s: %w%s", cfg.Run, err, t.advice(refused))
 	}
 	return nil
-}
-
-// overrule gives a spec's demo section what the configuration says instead.
-func (c Config) overrule(s *runspec.Spec) {
-	s.Demo.Speed = cmp.Or(c.Speed, s.Demo.Speed, 1)
-	s.Adapters.Rank = cmp.Or(c.Rank, s.Adapters.Rank)
-	s.Demo.Load = cmp.Or(rollout.Duration(c.Load), s.Demo.Load)
-	s.Demo.RefLogprobs = cmp.Or(rollout.Duration(c.RefLogprobs), s.Demo.RefLogprobs)
-	s.Demo.Train = cmp.Or(rollout.Duration(c.Train), s.Demo.Train)
-	s.Demo.Publish = cmp.Or(rollout.Duration(c.Publish), s.Demo.Publish)
 }
 
 // advice is what to do about a refusal that ends a trainer which was attached, if that is not plain.
@@ -194,7 +184,7 @@ func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 		return 0, err
 	}
 	t.spec = attached.Spec
-	t.cfg.overrule(&t.spec)
+	t.spec.Adapters.Rank = cmp.Or(t.cfg.Rank, t.spec.Adapters.Rank)
 	if t.dir, err = t.adapterDir(); err != nil {
 		return 0, err
 	}
@@ -232,13 +222,13 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err != nil {
 		return err
 	}
-	if err := t.pretend(ctx, clock, "load", t.spec.Demo.Load); err != nil {
+	if err := t.pretend(ctx, clock, "load", t.cfg.Load); err != nil {
 		return err
 	}
 	for _, phase := range []struct {
 		name string
-		time rollout.Duration
-	}{{"ref_logprobs", t.spec.Demo.RefLogprobs}, {"train", t.spec.Demo.Train}} {
+		time time.Duration
+	}{{"ref_logprobs", t.cfg.RefLogprobs}, {"train", t.cfg.Train}} {
 		if err := t.pretend(ctx, clock, phase.name, phase.time); err != nil {
 			return err
 		}
@@ -249,7 +239,7 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err := t.publish(ctx, step); err != nil {
 		return err
 	}
-	if err := t.pretend(ctx, clock, "publish", t.spec.Demo.Publish); err != nil {
+	if err := t.pretend(ctx, clock, "publish", t.cfg.Publish); err != nil {
 		return err
 	}
 	for _, phase := range []string{"publish", "checkpoint"} {
@@ -304,8 +294,8 @@ func (t *trainer) obtain(ctx context.Context, clock *stopwatch, step int64) (*ba
 }
 
 // pretend ends a phase when it has lasted as long as the modelled hardware needs for it; what it took already counts.
-func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, modelled rollout.Duration) error {
-	rest := time.Duration(float64(modelled)/t.spec.Demo.Speed) - clock.lap()
+func (t *trainer) pretend(ctx context.Context, clock *stopwatch, phase string, modelled time.Duration) error {
+	rest := time.Duration(float64(modelled)/cmp.Or(t.cfg.Speed, 1)) - clock.lap()
 	if rest > 0 {
 		if err := retry.Pause(ctx, rest); err != nil {
 			return err

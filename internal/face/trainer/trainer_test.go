@@ -96,8 +96,7 @@ func (s *service) attach(w http.ResponseWriter, r *http.Request) {
 		s.next = *body.ResumeFrom
 	}
 	s.generation++
-	fmt.Fprintf(w, `{"generation":%d,"next_step":%d,"policy_version":%d,"spec":{"model":"m","steps":%d,"adapters":{"rank":8},
-		"demo":{"speed":10,"load":"1s","ref_logprobs":"20s","train":"100s","publish":"5s"}}}`, s.generation, s.next, s.version, s.steps)
+	fmt.Fprintf(w, `{"generation":%d,"next_step":%d,"policy_version":%d,"spec":{"model":"m","steps":%d,"adapters":{"rank":8}}}`, s.generation, s.next, s.version, s.steps)
 }
 
 func (s *service) claim(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +205,8 @@ func (s *service) config(t *testing.T) trainer.Config {
 	t.Helper()
 	return trainer.Config{
 		Server: "http://service", Run: "demo", AdapterDir: t.TempDir(),
-		Journal: filepath.Join(t.TempDir(), "journal.jsonl"), HTTPClient: &http.Client{Transport: s},
+		Journal: filepath.Join(t.TempDir(), "journal.jsonl"), HTTPClient: &http.Client{Transport: s}, Speed: 10,
+		Load: time.Second, RefLogprobs: 20 * time.Second, Train: 100 * time.Second, Publish: 5 * time.Second,
 	}
 }
 

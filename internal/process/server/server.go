@@ -139,13 +139,16 @@ func newMetrics(
 // apiDeps is what the API stands on, but for what belongs to this process.
 func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *slog.Logger) api.Deps {
 	return api.Deps{
-		Control:  b.Control,
-		Store:    b.Buffer,
-		Changes:  b.Buffer.Follow,
-		Fleet:    b.Registry,
-		Workers:  b.Workers,
-		Events:   b.Events,
-		ReadSpec: func(b []byte) (runspec.Spec, error) { return specfile.Read("request", b) },
+		Control: b.Control,
+		Store:   b.Buffer,
+		Changes: b.Buffer.Follow,
+		Fleet:   b.Registry,
+		Workers: b.Workers,
+		Events:  b.Events,
+		ReadSpec: func(b []byte) (runspec.Spec, error) {
+			file, err := specfile.Read("request", b)
+			return file.Spec, err
+		},
 		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error) {
 			return b.Sampler.Engines(ctx, from, to)
 		},

@@ -28,9 +28,8 @@ type Spec struct {
 	Timeouts Timeouts      `json:"timeouts"`
 	// Priority is which of several runs gets engines first where scaling may not have as many as all need, the highest
 	// first; MaxEngines bounds what is bought for the run, 0: nothing but the fleet's own bounds.
-	Priority   int  `json:"priority,omitempty"`
-	MaxEngines int  `json:"max_engines,omitempty"`
-	Demo       Demo `json:"demo,omitzero"`
+	Priority   int `json:"priority,omitempty"`
+	MaxEngines int `json:"max_engines,omitempty"`
 }
 
 // Environment says what is played: a kind, and options that only this kind understands.
@@ -249,28 +248,4 @@ func (t Timeouts) PhaseLimit() rollout.Duration {
 		return t.Phase
 	}
 	return min(5*t.Completion, t.Episode)
-}
-
-// Demo sizes what `millrace dev` simulates around a run: engines and a trainer. Servers and
-// workers ignore it. Times are those of the modelled hardware; Speed divides them all. Zeroes are written, because a
-// reader would take what is missing for its own default.
-type Demo struct {
-	Engines          int              `json:"engines"`
-	MaxEngines       int              `json:"max_engines"`
-	ColdStart        rollout.Duration `json:"cold_start"`
-	EngineMaxNumSeqs int              `json:"engine_max_num_seqs"`
-	Speed            float64          `json:"speed"`
-	Load             rollout.Duration `json:"load"`
-	RefLogprobs      rollout.Duration `json:"ref_logprobs"`
-	Train            rollout.Duration `json:"train"`
-	Publish          rollout.Duration `json:"publish"`
-}
-
-// MaxInFlight is the limit of requests in flight for a simulated engine: a few more than it runs at once, so that the
-// next one is there when one has ended. 0 leaves it to the service.
-func (d Demo) MaxInFlight() int {
-	if d.EngineMaxNumSeqs == 0 {
-		return 0
-	}
-	return d.EngineMaxNumSeqs + max(1, d.EngineMaxNumSeqs/8)
 }

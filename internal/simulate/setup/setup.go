@@ -6,6 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/game/environments"
 	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/settings/document"
+	"github.com/millrace/millrace/internal/rollout/demo"
 	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
@@ -21,6 +22,7 @@ func Read(name string, data []byte, assignments []string) (sim.Setup, []sim.Assu
 	}
 	assumed := read.Complete(d.Given)
 	specfile.Judge(d, &read.Spec, environments.ValidateOptions())
+	d.Add(demo.Faults(&read, d.Reading())...)
 	d.Add(read.Faults(d.Reading())...)
 	if d.Err() == nil {
 		d.Add(openRecorded(&read)...)

@@ -12,7 +12,7 @@ import (
 type Assumption struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	From  string `json:"from"` // the key that says it, of the spec's demo or of the fleet, or FromDefault
+	From  string `json:"from"` // the key that says it, of the file's demo or of the fleet, or FromDefault
 }
 
 // FromDefault is where an assumption comes from that nothing in the file says.

@@ -7,6 +7,7 @@ package sim
 
 import (
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/demo"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim/workload"
 )
@@ -16,13 +17,14 @@ import (
 // own wall time: of a demo whose engines are sped up, the sped-up times.
 type Setup struct {
 	runspec.Spec
-	Fleet     Fleet     `json:"fleet"`
-	Trainer   Trainer   `json:"trainer"`
-	Workload  Workload  `json:"workload"`
-	Overheads Overheads `json:"overheads"`
+	Demo      demo.Section `json:"demo,omitzero"`
+	Fleet     Fleet        `json:"fleet"`
+	Trainer   Trainer      `json:"trainer"`
+	Workload  Workload     `json:"workload"`
+	Overheads Overheads    `json:"overheads"`
 }
 
-// Fleet is the engines, and what becomes of them. What the spec's demo says, too, is always written: a file that lacks
+// Fleet is the engines, and what becomes of them. What the file's demo says, too, is always written: a file that lacks
 // it would take the demo's.
 type Fleet struct {
 	Engines int    `json:"engines"`

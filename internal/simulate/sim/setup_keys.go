@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/kit/settings"
 
+	"github.com/millrace/millrace/internal/rollout/demo"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
@@ -57,12 +58,13 @@ func Table() settings.Table {
 	runs := spec.Table()
 	hints := maps.Clone(runs.Hints)
 	maps.Copy(hints, sections.Hints)
-	return settings.Table{Keys: slices.Concat(runs.Keys, sections.Keys), Hints: hints}
+	return settings.Table{Keys: slices.Concat(runs.Keys, demo.Keys, sections.Keys), Hints: hints}
 }
 
 // DefaultSetup is what a setup's file says where it says nothing, before Complete.
 func DefaultSetup() Setup {
 	s := Setup{Spec: spec.Default()}
+	demo.SetDefaults(&s)
 	for _, key := range sections.Keys {
 		if key.Default != nil {
 			key.SetDefault(&s)

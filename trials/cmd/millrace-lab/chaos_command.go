@@ -112,6 +112,7 @@ func newTrainerCommand(env environment) *cobra.Command {
 	f.StringVar(&cfg.Server, "server", "", "URL of the API server")
 	f.StringVar(&cfg.AdapterDir, "adapters", "adapters", "folder to write adapters to")
 	f.StringVar(&cfg.Journal, "journal", "", "append what was trained on to this file")
+	f.DurationVar(&cfg.Train, "train", 0, "time to train")
 	f.StringVar(&events, "events", "", "append what was granted and refused to this file")
 	f.StringVar(&checkpoints, "checkpoints", "", "folder of checkpoints")
 	f.IntVar(&every, "checkpoint-every", 1, "steps between two checkpoints")

@@ -67,11 +67,11 @@ in --records, and --recorded compares them again without playing anything.`,
 	return cmd
 }
 
-// readSpec reads a run spec from a file.
-func readSpec(path string) (runspec.Spec, error) {
+// readSpec reads a run spec's file.
+func readSpec(path string) (specfile.File, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return runspec.Spec{}, err
+		return specfile.File{}, err
 	}
 	return specfile.Read(path, data)
 }
@@ -180,9 +180,9 @@ func (o predictOptions) record(
 
 // playLive plays a variant with `millrace dev` as a child, and records it when it is over.
 func (o predictOptions) playLive(
-	ctx context.Context, env environment, name string, spec runspec.Spec, v prediction.Variant,
+	ctx context.Context, env environment, name string, spec specfile.File, v prediction.Variant,
 ) (*runrecord.Record, error) {
-	s := sim.Setup{Spec: spec}
+	s := sim.Setup{Spec: spec.Spec}
 	s.Fleet.Engines = spec.Demo.Engines
 	v.Change(&s)
 	s.Steps = v.Steps
@@ -192,7 +192,7 @@ func (o predictOptions) playLive(
 	}
 	defer remove()
 	file := filepath.Join(dir, "spec.json")
-	document, err := json.Marshal(s.Spec)
+	document, err := json.Marshal(specfile.File{Spec: s.Spec, Demo: spec.Demo})
 	if err != nil {
 		return nil, err
 	}

@@ -156,12 +156,14 @@ func play(ctx context.Context, millrace string, c liveCase, out string) (err err
 	}
 	training, stop := context.WithCancel(ctx)
 	defer stop()
-	cfg := trainer.Config{Server: s.server, Run: "live", Log: log, Also: func(step int64, phase string) time.Duration {
-		if step >= int64(c.steps()-2) { // a run that is not over yet, as most are when they are diagnosed
-			stop()
-		}
-		return hit(step, phase)
-	}}
+	cfg := trainer.Config{Server: s.server, Run: "live", Log: log, Load: 100 * time.Millisecond,
+		RefLogprobs: 600 * time.Millisecond, Train: 2500 * time.Millisecond, Publish: 50 * time.Millisecond,
+		Also: func(step int64, phase string) time.Duration {
+			if step >= int64(c.steps()-2) { // a run that is not over yet, as most are when they are diagnosed
+				stop()
+			}
+			return hit(step, phase)
+		}}
 	if err := trainer.Run(training, cfg); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -208,7 +210,6 @@ group: {samples: 3}
 buffer: %s
 sampling: {temperature: 0.8, max_tokens: 100}
 adapters: {rank: 8, path_prefix: %s}
-demo: {load: 100ms, ref_logprobs: 600ms, train: 2500ms, publish: 50ms, speed: 1}
 `
 
 // startEngine starts an engine on a port; 0: on a free one.
