@@ -24,21 +24,10 @@ const (
 	mostRows = 1024
 )
 
-// engineStretch sums up one engine's work in a stretch of time, over Sec seconds.
+// engineStretch is what one engine did in a stretch of time.
 type engineStretch struct {
-	Engine      rollout.EngineID `json:"e"`
-	Sec         float64          `json:"s"`
-	Running     float64          `json:"r"` // request-seconds
-	Waiting     float64          `json:"w"`
-	Limit       float64          `json:"l"` // of the seconds, too
-	KV          float64          `json:"k,omitempty"`
-	Input       float64          `json:"i"` // prompt tokens
-	Cached      float64          `json:"c,omitempty"`
-	Output      float64          `json:"o"`
-	Requests    float64          `json:"q,omitempty"`
-	RequestSec  float64          `json:"t,omitempty"`
-	Preemptions float64          `json:"p,omitempty"`
-	Crowded     float64          `json:"f,omitempty"` // seconds in which it had more than it takes at once
+	Engine rollout.EngineID `json:"e"`
+	Work
 }
 
 // engineStretches gathers rows from looks at the engines. The Keeper owns it.
@@ -92,20 +81,20 @@ func (s *engineStretches) add(now time.Time, engines []enginestate.Engine) []eng
 }
 
 // add takes in the time between two looks. Requests in flight are known at both, and taken for what is between them.
-func (e *engineStretch) add(before, now enginestate.EngineLoad, limit float64) {
+func (w *Work) add(before, now enginestate.EngineLoad, limit float64) {
 	sec := min(now.WindowSec, maxSampleWindow.Seconds())
-	e.Sec += sec
-	e.Running += sec * (before.Running + now.Running) / 2
-	e.Waiting += sec * (before.Waiting + now.Waiting) / 2
-	e.Crowded += sec * (crowded(before) + crowded(now)) / 2
-	e.Limit += sec * limit
-	e.KV += sec * now.KVUsage
-	e.Input += sec * now.InputTPS
-	e.Cached += sec * now.InputTPS * now.PrefixHitShare
-	e.Output += sec * now.OutputTPS
-	e.Requests += now.Requests
-	e.RequestSec += now.Requests * now.RequestSec
-	e.Preemptions += now.Preemptions
+	w.Sec += sec
+	w.Running += sec * (before.Running + now.Running) / 2
+	w.Waiting += sec * (before.Waiting + now.Waiting) / 2
+	w.Crowded += sec * (crowded(before) + crowded(now)) / 2
+	w.Limit += sec * limit
+	w.KV += sec * now.KVUsage
+	w.Input += sec * now.InputTPS
+	w.Cached += sec * now.InputTPS * now.PrefixHitShare
+	w.Output += sec * now.OutputTPS
+	w.Requests += now.Requests
+	w.RequestSec += now.Requests * now.RequestSec
+	w.Preemptions += now.Preemptions
 }
 
 // queueOfMany is how many requests wait inside of a full engine for each one that it works on. Fewer have just arrived:
@@ -118,16 +107,6 @@ func crowded(load enginestate.EngineLoad) float64 {
 		return 1
 	}
 	return 0
-}
-
-func (e *engineStretch) rounded() engineStretch {
-	for _, v := range []*float64{
-		&e.Sec, &e.Running, &e.Waiting, &e.Limit, &e.KV, &e.Input, &e.Cached, &e.Output, &e.Requests, &e.RequestSec,
-		&e.Preemptions, &e.Crowded,
-	} {
-		*v = digits(*v)
-	}
-	return *e
 }
 
 // digits is a value to four digits, as rows and records keep it: half a per mille is nothing, and JSON is shorter.
@@ -145,7 +124,7 @@ func (s *Sampler) RecordEngines(ctx context.Context, at time.Time, rows []engine
 		return nil
 	}
 	for i := range rows {
-		rows[i] = rows[i].rounded()
+		rows[i].Work = rows[i].with(Work{}, func(sum, _ float64) float64 { return digits(sum) })
 	}
 	b, err := json.Marshal(rows)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 // engineWindow makes views of the engines over a window from the rows of stretches.
 type engineWindow struct {
 	from, to time.Time
-	engines  map[rollout.EngineID][]engineStretch // in order of time
+	engines  map[rollout.EngineID][]Work // in order of time
 }
 
 func newEngineWindow(from, to time.Time) engineWindow {
-	return engineWindow{from: from, to: to, engines: map[rollout.EngineID][]engineStretch{}}
+	return engineWindow{from: from, to: to, engines: map[rollout.EngineID][]Work{}}
 }
 
 // add adds the rows of a stretch that ended at a time, as far as they lie in the window.
@@ -33,16 +33,6 @@ func (w *engineWindow) add(end time.Time, rows []engineStretch) {
 			continue
 		}
 		w.engines[row.Engine] = append(w.engines[row.Engine], row.part(min(1, inside/row.Sec)))
-	}
-}
-
-// part is a share of a stretch.
-func (e engineStretch) part(share float64) engineStretch {
-	return engineStretch{
-		Engine: e.Engine, Sec: e.Sec * share, Running: e.Running * share, Waiting: e.Waiting * share, Limit: e.Limit * share,
-		KV: e.KV * share, Input: e.Input * share, Cached: e.Cached * share, Output: e.Output * share,
-		Requests: e.Requests * share, RequestSec: e.RequestSec * share, Preemptions: e.Preemptions * share,
-		Crowded: e.Crowded * share,
 	}
 }
 
@@ -82,20 +72,10 @@ func (w *engineWindow) chosen(most int) []rollout.EngineID {
 	return out
 }
 
-func viewOf(id rollout.EngineID, stretches []engineStretch, bins int) enginestate.EngineView {
-	var sum engineStretch
+func viewOf(id rollout.EngineID, stretches []Work, bins int) enginestate.EngineView {
+	var sum Work
 	for _, s := range stretches {
-		sum.Sec += s.Sec
-		sum.Running += s.Running
-		sum.Waiting += s.Waiting
-		sum.Limit += s.Limit
-		sum.KV += s.KV
-		sum.Input += s.Input
-		sum.Cached += s.Cached
-		sum.Output += s.Output
-		sum.Requests += s.Requests
-		sum.RequestSec += s.RequestSec
-		sum.Preemptions += s.Preemptions
+		sum = sum.Plus(s)
 	}
 	per := func(v float64) float64 { return digits(ratio(v, sum.Sec)) }
 	return enginestate.EngineView{
@@ -107,8 +87,8 @@ func viewOf(id rollout.EngineID, stretches []engineStretch, bins int) enginestat
 	}
 }
 
-// loadBins lists the loads of a window, stretch by stretch.
-func loadBins(stretches []engineStretch, most int) []enginestate.LoadBin {
+// loadBins is the loads of a window, stretch after stretch.
+func loadBins(stretches []Work, most int) []enginestate.LoadBin {
 	bins := make([]enginestate.LoadBin, 0, len(stretches))
 	for _, s := range stretches {
 		bins = append(bins, enginestate.LoadBin{

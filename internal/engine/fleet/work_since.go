@@ -12,23 +12,43 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Work is one engine's work over some time, by its own counters: sums over the seconds in which it was ready.
+// Work is what one engine did over some time, by its own counters: sums over the seconds in which it was ready, of
+// which Sec is how many.
 type Work struct {
-	Sec, InFlightSec, LimitSec float64
-	Input, Cached, Output      float64 // tokens, as the engine made them
-	// RunningSec and WaitingSec add up to InFlightSec: requests that the engine works on, and those that wait inside of
-	// it because it takes no more at once. CrowdedSec is how long there was such a queue.
-	RunningSec, WaitingSec, CrowdedSec float64
+	Sec     float64 `json:"s"`
+	Running float64 `json:"r"` // seconds of the requests that it works on
+	// Waiting is that of the requests inside of it that it does not work on, because it takes no more at once, whatever it
+	// is given.
+	Waiting     float64 `json:"w"`
+	Limit       float64 `json:"l"` // seconds of its slots
+	KV          float64 `json:"k,omitempty"`
+	Input       float64 `json:"i"` // prompt tokens
+	Cached      float64 `json:"c,omitempty"`
+	Output      float64 `json:"o"`
+	Requests    float64 `json:"q,omitempty"`
+	RequestSec  float64 `json:"t,omitempty"`
+	Preemptions float64 `json:"p,omitempty"`
+	Crowded     float64 `json:"f,omitempty"` // seconds in which it had more than it takes at once
+}
+
+// with makes of each sum, and that of another work, a new one.
+func (w Work) with(o Work, of func(mine, other float64) float64) Work {
+	return Work{
+		Sec: of(w.Sec, o.Sec), Running: of(w.Running, o.Running), Waiting: of(w.Waiting, o.Waiting),
+		Limit: of(w.Limit, o.Limit), KV: of(w.KV, o.KV), Input: of(w.Input, o.Input), Cached: of(w.Cached, o.Cached),
+		Output: of(w.Output, o.Output), Requests: of(w.Requests, o.Requests), RequestSec: of(w.RequestSec, o.RequestSec),
+		Preemptions: of(w.Preemptions, o.Preemptions), Crowded: of(w.Crowded, o.Crowded),
+	}
 }
 
 // Plus is the work of both.
 func (w Work) Plus(o Work) Work {
-	return Work{
-		Sec: w.Sec + o.Sec, InFlightSec: w.InFlightSec + o.InFlightSec, LimitSec: w.LimitSec + o.LimitSec,
-		Input: w.Input + o.Input, Cached: w.Cached + o.Cached, Output: w.Output + o.Output,
-		RunningSec: w.RunningSec + o.RunningSec, WaitingSec: w.WaitingSec + o.WaitingSec,
-		CrowdedSec: w.CrowdedSec + o.CrowdedSec,
-	}
+	return w.with(o, func(mine, other float64) float64 { return mine + other })
+}
+
+// part is a share of the work.
+func (w Work) part(share float64) Work {
+	return w.with(Work{}, func(sum, _ float64) float64 { return sum * share })
 }
 
 // mostStretchesRead bounds what is read at once: half an hour.
@@ -71,11 +91,7 @@ func addStretches(done map[rollout.EngineID]Work, e redis.XMessage) error {
 		return fmt.Errorf("engine sample %s: %w", e.ID, err)
 	}
 	for _, row := range rows {
-		done[row.Engine] = done[row.Engine].Plus(Work{
-			Sec: row.Sec, InFlightSec: row.Running + row.Waiting, LimitSec: row.Limit,
-			Input: row.Input, Cached: row.Cached, Output: row.Output, RunningSec: row.Running, WaitingSec: row.Waiting,
-			CrowdedSec: row.Crowded,
-		})
+		done[row.Engine] = done[row.Engine].Plus(row.Work)
 	}
 	return nil
 }

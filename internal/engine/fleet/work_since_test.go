@@ -18,8 +18,8 @@ func TestWorkSince(t *testing.T) {
 	begin := time.UnixMilli(1e12)
 	record := func(sec int, output float64) {
 		t.Helper()
-		row := engineStretch{Engine: "a", Sec: 5, Running: 20, Waiting: 5, Limit: 50, Input: 300, Cached: 100, Output: output,
-			Crowded: 4}
+		row := engineStretch{Engine: "a", Work: Work{Sec: 5, Running: 20, Waiting: 5, Limit: 50, Input: 300,
+			Cached: 100, Output: output, Crowded: 4}}
 		if err := s.RecordEngines(ctx, begin.Add(time.Duration(sec)*time.Second), []engineStretch{row}); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,8 @@ func TestWorkSince(t *testing.T) {
 	first := read("", Work{})
 	record(10, 200)
 	record(15, 300)
-	second := read(first, Work{10, 50, 100, 600, 200, 500, 40, 10, 8})
+	second := read(first, Work{Sec: 10, Running: 40, Waiting: 10, Limit: 100, Input: 600, Cached: 200, Output: 500,
+		Crowded: 8})
 	read(second, Work{})
 	if err := rdb.Del(ctx, s.key+":engines").Err(); err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestWorkSince(t *testing.T) {
 	record(7, 400)
 	third := read(second, Work{})
 	record(12, 500)
-	read(third, Work{5, 25, 50, 300, 100, 500, 20, 5, 4})
+	read(third, Work{Sec: 5, Running: 20, Waiting: 5, Limit: 50, Input: 300, Cached: 100, Output: 500, Crowded: 4})
 }
 
 // An engine is crowded while requests wait inside of it, and not by the few that have just come.

@@ -20,9 +20,9 @@ func (l *look) addWork(m *memory, saturation float64) {
 		}
 		done := l.workOf(model)
 		if done.Sec > 0 {
-			share := max(saturation, done.CrowdedSec/done.Sec)
-			if done.LimitSec > 0 {
-				share = max(share, done.InFlightSec/done.LimitSec)
+			share := max(saturation, done.Crowded/done.Sec)
+			if done.Limit > 0 {
+				share = max(share, (done.Running+done.Waiting)/done.Limit)
 			}
 			if by, said := l.workersShare(m, model); said {
 				share = max(share, by)
@@ -56,12 +56,12 @@ func (m *modelMemory) add(w engineWork, share float64) {
 	s := m.Sum
 	m.Sum = terms.Counters{
 		Sec: s.Sec + w.longest, EngineSec: s.EngineSec + w.Sec, BusySec: s.BusySec,
-		InFlightSec: s.InFlightSec + share*w.LimitSec, LimitSec: s.LimitSec + w.LimitSec,
+		InFlightSec: s.InFlightSec + share*w.Limit, LimitSec: s.LimitSec + w.Limit,
 		Input: s.Input + int64(w.Input), Cached: s.Cached + int64(w.Cached), Output: s.Output + int64(w.Output),
 	}
 	m.Rate.Read(m.Sum)
 	keeps := math.Exp(-w.longest / waitMemory)
-	m.RunningSec, m.WaitingSec = keeps*m.RunningSec+w.RunningSec, keeps*m.WaitingSec+w.WaitingSec
+	m.RunningSec, m.WaitingSec = keeps*m.RunningSec+w.Running, keeps*m.WaitingSec+w.Waiting
 }
 
 // waitMemory is for how many seconds waiting times inside of engines are remembered: a group that is ready now waited
@@ -86,7 +86,7 @@ func (l *look) noteCrowded(m *memory) {
 	}
 	switch {
 	case sum.Sec > 0:
-		m.Crowded = sum.CrowdedSec / sum.Sec
+		m.Crowded = sum.Crowded / sum.Sec
 	case l.newest != m.Work:
 		m.Crowded = 0 // there was a queue, and none of these engines has worked since
 	}

@@ -37,7 +37,7 @@ func runOf(name, model string, next rollout.Step, tokens ...int64) runLook {
 
 // full is what an engine does in ten seconds with full slots.
 func full(tokens float64) fleet.Work {
-	return fleet.Work{Sec: 10, InFlightSec: 100, LimitSec: 100, Output: tokens}
+	return fleet.Work{Sec: 10, Running: 100, Limit: 100, Output: tokens}
 }
 
 func about(t *testing.T, what string, got, want float64) {
@@ -183,7 +183,7 @@ func TestSlotsAreFullByTheWorkersAccount(t *testing.T) {
 			InFlight: 10}}}}}
 	l.sample(&m)
 	l.now = after(10)
-	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, InFlightSec: 60, LimitSec: 100, Output: 1000}}
+	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, Running: 60, Limit: 100, Output: 1000}}
 	s := l.sample(&m)
 	about(t, "slot share", s.SlotShare, 1)
 	about(t, "outstanding", float64(s.Outstanding), 40)
@@ -213,8 +213,8 @@ func TestEnginesWithAQueueAreFull(t *testing.T) {
 		runs: []runLook{runOf("run", "m", 0)}}
 	l.sample(&m)
 	l.now = after(10)
-	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, InFlightSec: 40, LimitSec: 1000, Output: 1000,
-		RunningSec: 10, WaitingSec: 30, CrowdedSec: 10}}
+	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, Limit: 1000, Output: 1000,
+		Running: 10, Waiting: 30, Crowded: 10}}
 	l.runs[0].groups = []steprecord.GroupView{{Usage: rollout.Usage{OutputTokens: 1000}, EpisodeSec: []float64{10},
 		ModelSec: []float64{8}, EnvSec: []float64{2}}}
 	s := l.sample(&m)
@@ -228,8 +228,8 @@ func TestEnginesWithAQueueAreFull(t *testing.T) {
 	l.now, l.work = after(12), nil
 	about(t, "saturation, as long as nothing else is heard", l.sample(&m).Saturation, 1)
 	l.now = after(20)
-	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, InFlightSec: 40, LimitSec: 1000, Output: 1000,
-		RunningSec: 39, WaitingSec: 1}}
+	l.work = map[rollout.EngineID]fleet.Work{"a": {Sec: 10, Limit: 1000, Output: 1000,
+		Running: 39, Waiting: 1}}
 	about(t, "saturation of an engine in which nothing waits for long", l.sample(&m).Saturation, 0)
 }
 

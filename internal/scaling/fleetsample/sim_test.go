@@ -61,7 +61,7 @@ func lookAt(result *sim.Result, status runstatus.RunStatus, step int, engines []
 	for _, e := range engines {
 		sec := v.Fleet.WindowSec
 		l.work[e.ID] = fleet.Work{
-			Sec: sec, InFlightSec: sec * v.Fleet.SlotShare * inFlight, LimitSec: sec * inFlight,
+			Sec: sec, Running: sec * v.Fleet.SlotShare * inFlight, Limit: sec * inFlight,
 			Input:  sec * v.Fleet.InputTPS / float64(len(engines)),
 			Cached: sec * v.Fleet.InputTPS / float64(len(engines)) * hits,
 			Output: sec * v.Fleet.OutputTPS / float64(len(engines)),
