@@ -11,6 +11,13 @@ type Usage struct {
 	RepeatedTokens int64   `json:"repeated_tokens"` // generated again because a worker died inside a phase
 }
 
+// UsagePart is what the usage of a run is told apart by.
+type UsagePart struct {
+	Engine  EngineID
+	Version PolicyVersion
+	Adapter string // or base model, as engines serve it
+}
+
 // Add sums u and v.
 func (u Usage) Add(v Usage) Usage {
 	u.Requests += v.Requests

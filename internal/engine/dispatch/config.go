@@ -1,10 +1,6 @@
 package dispatch
 
-import (
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
 // Config bounds a Scheduler. The zero value of a field is its default.
 type Config struct {
@@ -63,39 +59,4 @@ func orElse[T int | time.Duration](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}
-}
-
-// Validate reports every impossible value.
-func (c Config) Validate() error {
-	c = c.withDefaults()
-	var errs []error
-	for _, n := range []struct {
-		name  string
-		value int
-	}{
-		{"max queued", c.MaxQueued}, {"max tries", c.MaxTries}, {"open after", c.SuspectAfter},
-		{"max sessions", c.MaxSessions},
-	} {
-		if n.value < 1 {
-			errs = append(errs, fmt.Errorf("dispatch: %s is %d: want at least 1", n.name, n.value))
-		}
-	}
-	for _, p := range []struct {
-		name       string
-		first, max time.Duration
-	}{
-		{"no engine TTL", c.NoEngineTTL, c.NoEngineTTL},
-		{"load stale after", c.LoadStaleAfter, c.LoadStaleAfter},
-		{"sign delay", c.SignDelay, c.SignDelay},
-		{"patience", c.Patience, c.Patience},
-		{"probe after", c.ProbeAfter, c.MaxProbeAfter},
-		{"overload pause", c.OverloadPause, c.MaxOverloadPause},
-		{"missing pause", c.MissingPause, c.MaxMissingPause},
-	} {
-		if p.first < 0 || p.max < p.first {
-			errs = append(errs, fmt.Errorf("dispatch: %s is %v with a maximum of %v: want 0 < first <= maximum",
-				p.name, p.first, p.max))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -57,7 +57,10 @@ type Request struct {
 // Event is what happened.
 //
 //sumtype:decl
-type Event interface{ event() }
+type Event interface{ event() string }
+
+// EventName is what logs call an event.
+func EventName(ev Event) string { return ev.event() }
 
 // Submit offers a request. It is held from now on, until it is answered, cancelled or rejected.
 type Submit struct{ Request }
@@ -141,17 +144,17 @@ type RunOver struct {
 // Tick only lets time pass.
 type Tick struct{}
 
-func (Submit) event()        {}
-func (Cancel) event()        {}
-func (TryEnded) event()      {}
-func (EngineUp) event()      {}
-func (EngineSampled) event() {}
-func (EngineDrain) event()   {}
-func (EngineDown) event()    {}
-func (EngineProbed) event()  {}
-func (RunRules) event()      {}
-func (RunOver) event()       {}
-func (Tick) event()          {}
+func (Submit) event() string        { return "submit" }
+func (Cancel) event() string        { return "cancel" }
+func (TryEnded) event() string      { return "try_ended" }
+func (EngineUp) event() string      { return "engine_up" }
+func (EngineSampled) event() string { return "engine_sampled" }
+func (EngineDrain) event() string   { return "engine_drain" }
+func (EngineDown) event() string    { return "engine_down" }
+func (EngineProbed) event() string  { return "engine_probed" }
+func (RunRules) event() string      { return "run_rules" }
+func (RunOver) event() string       { return "run_over" }
+func (Tick) event() string          { return "tick" }
 
 // Outcome is how one try of a request at one engine ended.
 type Outcome uint8
@@ -176,7 +179,10 @@ const (
 // Command is what must be done.
 //
 //sumtype:decl
-type Command interface{ command() }
+type Command interface{ command() string }
+
+// CommandName is what logs call a command.
+func CommandName(c Command) string { return c.command() }
 
 // Send gives a request to an engine. The driver answers with TryEnded and the same Try. Sends of one batch
 // follow one another and are one call.
@@ -224,10 +230,10 @@ type Wake struct {
 	At time.Time `json:"at"`
 }
 
-func (Send) command()    {}
-func (Abandon) command() {}
-func (Reject) command()  {}
-func (Probe) command()   {}
-func (Opened) command()  {}
-func (Closed) command()  {}
-func (Wake) command()    {}
+func (Send) command() string    { return "send" }
+func (Abandon) command() string { return "abandon" }
+func (Reject) command() string  { return "reject" }
+func (Probe) command() string   { return "probe" }
+func (Opened) command() string  { return "opened" }
+func (Closed) command() string  { return "closed" }
+func (Wake) command() string    { return "wake" }

@@ -39,7 +39,7 @@ type Scheduler struct {
 	count counters
 }
 
-// New makes a scheduler without engines. The configuration must be valid.
+// New makes a scheduler without engines.
 func New(cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	return &Scheduler{

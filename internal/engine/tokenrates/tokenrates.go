@@ -25,13 +25,6 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// Part is the key of a count within a run.
-type Part struct {
-	Engine  rollout.EngineID
-	Version rollout.PolicyVersion
-	Adapter string // or base model, as engines serve it
-}
-
 // Counts is the counts of all runs, in Redis. The keys of a run share its hash tag.
 type Counts struct {
 	rdb    redis.UniversalClient
@@ -59,9 +52,11 @@ func tallies(u rollout.Usage) [4]int64 {
 	return [4]int64{u.InputTokens, u.OutputTokens, u.CachedTokens, u.Requests}
 }
 
-// Report reports the tokens of all good answers to a worker's requests of a run since the worker began; before is its
-// last successful report. A second call with the same usage changes nothing. For a deleted run nothing is kept.
-func (c *Counts) Report(ctx context.Context, run rollout.RunName, worker string, before, now map[Part]rollout.Usage,
+// Report reports what the good answers to a worker's requests of a run have used since the worker began; before is what
+// it reported when that last succeeded. The second call with the same usage changes nothing. Of a run that was deleted
+// nothing is kept.
+func (c *Counts) Report(ctx context.Context, run rollout.RunName, worker string,
+	before, now map[rollout.UsagePart]rollout.Usage,
 ) error {
 	was, err := encode(before)
 	if err != nil {
@@ -78,24 +73,27 @@ func (c *Counts) Report(ctx context.Context, run rollout.RunName, worker string,
 	return nil
 }
 
-func encode(usage map[Part]rollout.Usage) ([]byte, error) {
+func encode(usage map[rollout.UsagePart]rollout.Usage) ([]byte, error) {
 	counts := make(map[string][4]int64, len(usage))
 	for p, u := range usage {
-		counts[p.field()] = tallies(u)
+		counts[fieldOf(p)] = tallies(u)
 	}
 	return json.Marshal(counts)
 }
 
 // field is a part's name in Redis.
-func (p Part) field() string { return fmt.Sprintf("%d %s %s", p.Version, p.Engine, p.Adapter) }
+func fieldOf(p rollout.UsagePart) string {
+	return fmt.Sprintf("%d %s %s", p.Version, p.Engine, p.Adapter)
+}
 
-func partOf(field string) (Part, bool) {
+func partOf(field string) (rollout.UsagePart, bool) {
 	words := strings.SplitN(field, " ", 3)
 	if len(words) < 3 {
-		return Part{}, false
+		return rollout.UsagePart{}, false
 	}
 	v, err := strconv.ParseInt(words[0], 10, 64)
-	return Part{Engine: rollout.EngineID(words[1]), Version: rollout.PolicyVersion(v), Adapter: words[2]}, err == nil
+	p := rollout.UsagePart{Engine: rollout.EngineID(words[1]), Version: rollout.PolicyVersion(v), Adapter: words[2]}
+	return p, err == nil
 }
 
 // Every is the interval at which a run's tokens are written to its events.
@@ -123,7 +121,7 @@ func (c *Counts) Tell(
 	args = append(args, gone(fields, known)...)
 	for _, part := range parts(fields) {
 		count := func(i int) int64 {
-			n, _ := strconv.ParseInt(fields[fmt.Sprintf("%d/%s", i, part.field())], 10, 64) // the script's own
+			n, _ := strconv.ParseInt(fields[fmt.Sprintf("%d/%s", i, fieldOf(part))], 10, 64) // the script's own
 			return n
 		}
 		b, err := telemetry.Encode(telemetry.Event{
@@ -137,7 +135,7 @@ func (c *Counts) Tell(
 		if err != nil {
 			return fmt.Errorf("tell of the tokens of run %s: %w", run, err)
 		}
-		args = append(args, part.field(), count(1), count(2), count(3), count(4), b)
+		args = append(args, fieldOf(part), count(1), count(2), count(3), count(4), b)
 	}
 	if err := takeScript.Run(ctx, c.rdb, []string{c.key(run)}, args...).Err(); err != nil {
 		return fmt.Errorf("tell of the tokens of run %s: %w", run, err)
@@ -158,9 +156,9 @@ func gone(fields map[string]string, known []enginestate.Worker) []any {
 	return names
 }
 
-// parts lists the parts with counts, in a fixed order.
-func parts(fields map[string]string) []Part {
-	var all []Part
+// parts is those of which something was counted, in an order.
+func parts(fields map[string]string) []rollout.UsagePart {
+	var all []rollout.UsagePart
 	for name := range fields {
 		if field, is := strings.CutPrefix(name, "4/"); is {
 			if p, ok := partOf(field); ok {
@@ -168,7 +166,7 @@ func parts(fields map[string]string) []Part {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Part) int {
+	slices.SortFunc(all, func(a, b rollout.UsagePart) int {
 		return cmp.Or(cmp.Compare(a.Engine, b.Engine), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Adapter, b.Adapter))
 	})
 	return all

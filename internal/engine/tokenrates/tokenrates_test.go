@@ -19,7 +19,7 @@ import (
 // worker is a process that answers requests: what it has counted since it began, and what Redis knows of that.
 type worker struct {
 	id            string
-	counted, told map[rollout.RunName]map[tokenrates.Part]rollout.Usage
+	counted, told map[rollout.RunName]map[rollout.UsagePart]rollout.Usage
 }
 
 // TestTheRowsAddUpToTheEnginesCounters: several runs, policy versions and engines; workers that are killed and others
@@ -42,8 +42,8 @@ func TestTheRowsAddUpToTheEnginesCounters(t *testing.T) {
 	begun := 0
 	begin := func() *worker {
 		begun++
-		return &worker{fmt.Sprintf("w%d", begun), map[rollout.RunName]map[tokenrates.Part]rollout.Usage{},
-			map[rollout.RunName]map[tokenrates.Part]rollout.Usage{}}
+		return &worker{fmt.Sprintf("w%d", begun), map[rollout.RunName]map[rollout.UsagePart]rollout.Usage{},
+			map[rollout.RunName]map[rollout.UsagePart]rollout.Usage{}}
 	}
 	for range 3 {
 		workers = append(workers, begin())
@@ -66,14 +66,14 @@ func TestTheRowsAddUpToTheEnginesCounters(t *testing.T) {
 			for range r.IntN(4) {
 				run := runs[r.IntN(len(runs))]
 				version := rollout.PolicyVersion(tick/100 + r.IntN(2))
-				p := tokenrates.Part{Engine: engines[r.IntN(len(engines))], Version: version, Adapter: version.Adapter(run)}
+				p := rollout.UsagePart{Engine: engines[r.IntN(len(engines))], Version: version, Adapter: version.Adapter(run)}
 				if r.IntN(10) == 0 {
 					p.Adapter = "the base model" // names may hold spaces
 				}
 				u := rollout.Usage{Requests: 1, InputTokens: 500 + r.Int64N(2000), OutputTokens: 1 + r.Int64N(120),
 					CachedTokens: r.Int64N(500)}
 				if w.counted[run] == nil {
-					w.counted[run] = map[tokenrates.Part]rollout.Usage{}
+					w.counted[run] = map[rollout.UsagePart]rollout.Usage{}
 				}
 				w.counted[run][p] = w.counted[run][p].Add(u)
 				engineCounted[p.Engine] = engineCounted[p.Engine].Add(u)
@@ -87,7 +87,7 @@ func TestTheRowsAddUpToTheEnginesCounters(t *testing.T) {
 				if r.IntN(5) == 0 {
 					ok(counts.Report(ctx, run, w.id, w.told[run], counted))
 				}
-				told := map[tokenrates.Part]rollout.Usage{}
+				told := map[rollout.UsagePart]rollout.Usage{}
 				for p, u := range counted {
 					told[p] = u
 				}
@@ -150,7 +150,7 @@ func TestNothingIsKeptOfADeletedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := tokenrates.New(rdb, "test").Report(t.Context(), "demo", "w", nil,
-		map[tokenrates.Part]rollout.Usage{{Engine: "e"}: {InputTokens: 3}})
+		map[rollout.UsagePart]rollout.Usage{{Engine: "e"}: {InputTokens: 3}})
 	if err != nil || server.Exists("test:{demo}:tokens") {
 		t.Errorf("%v: %v", err, server.Keys())
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
-	"github.com/millrace/millrace/internal/engine/tokenrates"
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/observe/runsampler"
 	"github.com/millrace/millrace/internal/rollout"
@@ -100,7 +99,7 @@ func (s *serviceLoad) inStep(ctx context.Context, w *worker) error {
 	defer ticker.Stop()
 	var described, sampled time.Time
 	used := map[rollout.EngineID]rollout.Usage{}
-	tokens := map[tokenrates.Part]rollout.Usage{}
+	tokens := map[rollout.UsagePart]rollout.Usage{}
 	for {
 		now := time.Now()
 		if now.Sub(described) >= describeEvery {
@@ -131,7 +130,7 @@ func (s *serviceLoad) inStep(ctx context.Context, w *worker) error {
 
 // report accounts for what a worker's games used since it last did.
 func (s *serviceLoad) report(ctx context.Context, w *worker, used, usedNow map[rollout.EngineID]rollout.Usage,
-	tokens, tokensNow map[tokenrates.Part]rollout.Usage) error {
+	tokens, tokensNow map[rollout.UsagePart]rollout.Usage) error {
 	if err := w.registry.ReportUsage(ctx, w.id, used, usedNow); err != nil {
 		return err
 	}
@@ -183,15 +182,15 @@ func (s *serviceLoad) sample(w *worker, now time.Time) {
 }
 
 // used is what a worker's games have used, shared evenly by the engines.
-func (s *serviceLoad) used(w *worker) (map[rollout.EngineID]rollout.Usage, map[tokenrates.Part]rollout.Usage) {
+func (s *serviceLoad) used(w *worker) (map[rollout.EngineID]rollout.Usage, map[rollout.UsagePart]rollout.Usage) {
 	turns := w.turns.Load() / int64(s.cfg.Engines)
 	usage := rollout.Usage{Requests: turns, InputTokens: turns * promptTokens, OutputTokens: turns * answerTokens,
 		ExecSec: float64(turns) * s.cfg.Call.Seconds()}
 	byEngine := make(map[rollout.EngineID]rollout.Usage, s.cfg.Engines)
-	byPart := make(map[tokenrates.Part]rollout.Usage, s.cfg.Engines)
+	byPart := make(map[rollout.UsagePart]rollout.Usage, s.cfg.Engines)
 	for i := range s.cfg.Engines {
 		id := rollout.EngineID(fmt.Sprintf("engine-%d", i))
-		byEngine[id], byPart[tokenrates.Part{Engine: id, Adapter: benchservice.Model}] = usage, usage
+		byEngine[id], byPart[rollout.UsagePart{Engine: id, Adapter: benchservice.Model}] = usage, usage
 	}
 	return byEngine, byPart
 }

@@ -45,61 +45,11 @@ type commandLine struct {
 	With    any    `json:"with"`
 }
 
-// EventName is an event's name in a log.
-func EventName(ev dispatch.Event) string {
-	switch ev.(type) {
-	case dispatch.Submit:
-		return "submit"
-	case dispatch.Cancel:
-		return "cancel"
-	case dispatch.TryEnded:
-		return "try_ended"
-	case dispatch.EngineUp:
-		return "engine_up"
-	case dispatch.EngineSampled:
-		return "engine_sampled"
-	case dispatch.EngineDrain:
-		return "engine_drain"
-	case dispatch.EngineDown:
-		return "engine_down"
-	case dispatch.EngineProbed:
-		return "engine_probed"
-	case dispatch.RunRules:
-		return "run_rules"
-	case dispatch.RunOver:
-		return "run_over"
-	case dispatch.Tick:
-		return "tick"
-	}
-	panic(fmt.Sprintf("dispatchlog: no name for %T", ev)) // a new event without a name
-}
-
-// CommandName is a command's name in a log.
-func CommandName(c dispatch.Command) string {
-	switch c.(type) {
-	case dispatch.Send:
-		return "send"
-	case dispatch.Abandon:
-		return "abandon"
-	case dispatch.Reject:
-		return "reject"
-	case dispatch.Probe:
-		return "probe"
-	case dispatch.Opened:
-		return "opened"
-	case dispatch.Closed:
-		return "closed"
-	case dispatch.Wake:
-		return "wake"
-	}
-	panic(fmt.Sprintf("dispatchlog: no name for %T", c)) // a new command without a name
-}
-
 // Encode is one event and its commands as a line.
 func Encode(at time.Duration, ev dispatch.Event, commands []dispatch.Command) ([]byte, error) {
-	line := eventLine{At: at, Event: EventName(ev), With: ev}
+	line := eventLine{At: at, Event: dispatch.EventName(ev), With: ev}
 	for _, c := range commands {
-		line.Commands = append(line.Commands, commandLine{CommandName(c), c})
+		line.Commands = append(line.Commands, commandLine{dispatch.CommandName(c), c})
 	}
 	b, err := json.Marshal(line)
 	if err != nil {

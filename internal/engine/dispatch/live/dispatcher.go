@@ -60,7 +60,7 @@ type Dispatcher struct {
 	last  Stats         // final; readable when done is closed
 }
 
-// New makes a dispatcher without engines. The configuration must be valid.
+// New makes a dispatcher without engines.
 func New(cfg Config) *Dispatcher {
 	setDefault(&cfg.SampleEvery, 10*time.Second)
 	setDefault(&cfg.Timeout, 10*time.Minute)
@@ -208,41 +208,35 @@ func (d *Dispatcher) Forget(run rollout.RunName) {
 
 // Snapshot is the dispatcher's state now, or as it was when Run ended.
 func (d *Dispatcher) Snapshot() Stats {
-	reply := make(chan Stats, 1)
-	if d.post(func(o *eventLoop) { reply <- o.stats() }) {
-		select {
-		case st := <-reply:
-			return st
-		case <-d.done:
-		}
+	if st, runs := ask(d, (*eventLoop).stats); runs {
+		return st
 	}
 	return d.last
 }
 
 // Demand is the requests that the dispatcher holds, as slots of the engines are divided by; nil when Run has ended.
 func (d *Dispatcher) Demand() []enginestate.RunDemand {
-	reply := make(chan []enginestate.RunDemand, 1)
-	if d.post(func(o *eventLoop) { reply <- o.scheduler.Demand() }) {
-		select {
-		case demand := <-reply:
-			return demand
-		case <-d.done:
-		}
-	}
-	return nil
+	demand, _ := ask(d, func(o *eventLoop) []enginestate.RunDemand { return o.scheduler.Demand() })
+	return demand
 }
 
 // ModelUses is the requests that the dispatcher holds, by run and model; nil when Run has ended.
 func (d *Dispatcher) ModelUses() []enginestate.ModelUse {
-	reply := make(chan []enginestate.ModelUse, 1)
-	if d.post(func(o *eventLoop) { reply <- o.scheduler.ModelUses() }) {
+	uses, _ := ask(d, func(o *eventLoop) []enginestate.ModelUse { return o.scheduler.ModelUses() })
+	return uses
+}
+
+// ask asks the event loop; false: it is gone.
+func ask[T any](d *Dispatcher, what func(*eventLoop) T) (answer T, runs bool) {
+	reply := make(chan T, 1)
+	if d.post(func(o *eventLoop) { reply <- what(o) }) {
 		select {
-		case uses := <-reply:
-			return uses
+		case answer = <-reply:
+			return answer, true
 		case <-d.done:
 		}
 	}
-	return nil
+	return answer, false
 }
 
 // Run serves callers until ctx is done; then every call returns ErrClosed. It is called once.

@@ -126,7 +126,7 @@ func (o *eventLoop) submit(c *call, home rollout.EngineID) {
 func (o *eventLoop) send(s dispatch.Send) {
 	c := o.calls[s.ID]
 	if s.Try == 1 {
-		o.run(c.req.Episode.Run).starts(c.req.Episode.Seq)
+		tallyOf(o.runs, c.req.Episode.Run).groups.add(c.req.Episode.Seq)
 	}
 	ctx, abort := context.WithCancelCause(c.ctx)
 	c.abort, c.try = abort, s.Try
@@ -153,8 +153,10 @@ func (o *eventLoop) cancel(c *call) {
 func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec float64) {
 	usage := answer.Usage()
 	usage.ExecSec = exec // of this try alone
-	o.run(c.req.Episode.Run).does(part{c.req.Version, made.engine, c.req.Model}, usage, time.Now())
-	o.engine(made.engine).add(usage)
+	part := rollout.UsagePart{Engine: made.engine, Version: c.req.Version, Adapter: c.req.Model}
+	tallyOf(o.runs, c.req.Episode.Run).does(part, usage, time.Now())
+	engine := tallyOf(o.engines, made.engine)
+	engine.usage = engine.usage.Add(usage)
 	o.endTry(c, made, dispatch.TryEnded{
 		Outcome: dispatch.Served, PromptTokens: len(answer.PromptTokenIDs), OutputTokens: len(answer.TokenIDs),
 	})
@@ -166,8 +168,8 @@ func (o *eventLoop) failed(c *call, made order, err error, exec float64) {
 		o.cancel(c)
 		return
 	}
-	o.run(c.req.Episode.Run).fails(err, exec)
-	o.engine(made.engine).fails(err, exec)
+	tallyOf(o.runs, c.req.Episode.Run).fails(err, exec)
+	tallyOf(o.engines, made.engine).fails(err, exec)
 	o.endTry(c, made, dispatch.TryEnded{Outcome: outcomeOf(err), RetryAfter: retryAfter(err), Code: rollout.CodeOf(err)})
 }
 

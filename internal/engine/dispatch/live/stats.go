@@ -23,17 +23,8 @@ type Tally struct {
 	Usage  rollout.Usage
 	Groups int64                  // of a run: groups with a dispatched request
 	Failed map[rollout.Code]int64 // tries that brought no answer, by code
-	// Work is the Usage of a run by policy version, engine and model, in that order. Parts that had no answer for
-	// forgetAfter are left out.
-	Work []Work
-}
-
-// Work is what one engine did for one policy version of a run, under one model.
-type Work struct {
-	Version rollout.PolicyVersion
-	Engine  rollout.EngineID
-	Model   string // adapter or base model
-	Usage   rollout.Usage
+	// Work is the Usage of a run by its parts. Those that had no answer for forgetAfter are left out.
+	Work map[rollout.UsagePart]rollout.Usage
 }
 
 // tally is a Tally in the making.
@@ -41,13 +32,7 @@ type tally struct {
 	usage  rollout.Usage
 	groups started
 	failed map[rollout.Code]int64
-	work   map[part]*done
-}
-
-type part struct {
-	version rollout.PolicyVersion
-	engine  rollout.EngineID
-	model   string
+	work   map[rollout.UsagePart]*done
 }
 
 type done struct {
@@ -86,33 +71,22 @@ func (s *started) add(g rollout.GroupSeq) {
 
 func newTally() *tally {
 	return &tally{groups: started{recent: map[rollout.GroupSeq]bool{}}, failed: map[rollout.Code]int64{},
-		work: map[part]*done{}}
+		work: map[rollout.UsagePart]*done{}}
 }
 
-func (o *eventLoop) run(name rollout.RunName) *tally {
-	t := o.runs[name]
+// tallyOf is what was counted of one of some runs, or engines.
+func tallyOf[K comparable](all map[K]*tally, of K) *tally {
+	t := all[of]
 	if t == nil {
 		t = newTally()
-		o.runs[name] = t
+		all[of] = t
 	}
 	return t
 }
-
-func (o *eventLoop) engine(id rollout.EngineID) *tally {
-	t := o.engines[id]
-	if t == nil {
-		t = newTally()
-		o.engines[id] = t
-	}
-	return t
-}
-
-func (t *tally) starts(g rollout.GroupSeq) { t.groups.add(g) }
-func (t *tally) add(u rollout.Usage)       { t.usage = t.usage.Add(u) }
 
 // does counts an answer that belongs to a part of the run's work.
-func (t *tally) does(p part, u rollout.Usage, now time.Time) {
-	t.add(u)
+func (t *tally) does(p rollout.UsagePart, u rollout.Usage, now time.Time) {
+	t.usage = t.usage.Add(u)
 	d := t.work[p]
 	if d == nil {
 		d = &done{}
@@ -123,19 +97,7 @@ func (t *tally) does(p part, u rollout.Usage, now time.Time) {
 
 // forget drops the parts that have had no answer for long.
 func (t *tally) forget(now time.Time) {
-	maps.DeleteFunc(t.work, func(_ part, d *done) bool { return now.Sub(d.at) > forgetAfter })
-}
-
-// parts is the work by version and engine.
-func (t *tally) parts() []Work {
-	var all []Work
-	for p, d := range t.work {
-		all = append(all, Work{p.version, p.engine, p.model, d.usage})
-	}
-	slices.SortFunc(all, func(a, b Work) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Engine, b.Engine), cmp.Compare(a.Model, b.Model))
-	})
-	return all
+	maps.DeleteFunc(t.work, func(_ rollout.UsagePart, d *done) bool { return now.Sub(d.at) > forgetAfter })
 }
 
 func (t *tally) fails(err error, exec float64) {
@@ -144,7 +106,11 @@ func (t *tally) fails(err error, exec float64) {
 }
 
 func (t *tally) freeze() Tally {
-	return Tally{Usage: t.usage, Groups: t.groups.count, Failed: maps.Clone(t.failed), Work: t.parts()}
+	work := make(map[rollout.UsagePart]rollout.Usage, len(t.work))
+	for p, d := range t.work {
+		work[p] = d.usage
+	}
+	return Tally{Usage: t.usage, Groups: t.groups.count, Failed: maps.Clone(t.failed), Work: work}
 }
 
 func (o *eventLoop) stats() Stats {

@@ -14,8 +14,7 @@ import (
 // sampled is the latest telemetry sample, from which the next one computes differences.
 type sampled struct {
 	at       time.Time
-	tokens   map[rollout.RunName]rollout.Usage
-	work     map[rollout.RunName]map[part]rollout.Usage
+	runs     map[rollout.RunName]Tally
 	rejected map[rollout.Code]int64
 	idle     map[rollout.RunName]bool // runs whose last sample was all zero
 }
@@ -30,8 +29,7 @@ func (o *eventLoop) sample() {
 	}
 	st := o.scheduler.Stats()
 	next := sampled{
-		at: now, tokens: map[rollout.RunName]rollout.Usage{}, work: map[rollout.RunName]map[part]rollout.Usage{},
-		rejected: st.Rejected, idle: map[rollout.RunName]bool{},
+		at: now, runs: map[rollout.RunName]Tally{}, rejected: st.Rejected, idle: map[rollout.RunName]bool{},
 	}
 	whole := telemetry.DispatchSample{WindowSec: window, Queued: st.Queued, InFlight: map[rollout.EngineID]int{},
 		Rejected: map[rollout.Code]int64{}}
@@ -46,13 +44,12 @@ func (o *eventLoop) sample() {
 	for _, name := range slices.Sorted(maps.Keys(o.runs)) {
 		t := o.runs[name]
 		t.forget(now)
-		usage := t.usage
-		before := o.sampled.tokens[name]
-		next.tokens[name] = usage
+		tally, before := t.freeze(), o.sampled.runs[name]
+		next.runs[name] = tally
 		s := runSample(name, &st, window)
-		s.InputTPS = float64(usage.InputTokens-before.InputTokens) / window
-		s.OutputTPS = float64(usage.OutputTokens-before.OutputTokens) / window
-		next.work[name], s.ByVersion = t.rates(o.sampled.work[name], window)
+		s.InputTPS = float64(tally.Usage.InputTokens-before.Usage.InputTokens) / window
+		s.OutputTPS = float64(tally.Usage.OutputTokens-before.Usage.OutputTokens) / window
+		s.ByVersion = ratesByVersion(before.Work, tally.Work, window)
 		whole.InputTPS += s.InputTPS
 		whole.OutputTPS += s.OutputTPS
 		o.emit(&next, name, s)
@@ -61,26 +58,24 @@ func (o *eventLoop) sample() {
 	o.sampled = next
 }
 
-// rates is the run's work so far, and its tokens per second by version since it was as before.
-func (t *tally) rates(before map[part]rollout.Usage, window float64) (map[part]rollout.Usage,
-	map[rollout.PolicyVersion]telemetry.TokenRate) {
-	now := make(map[part]rollout.Usage, len(t.work))
+// ratesByVersion is a run's tokens per second by version, of its work before and now; nil: it had none.
+func ratesByVersion(before, now map[rollout.UsagePart]rollout.Usage,
+	window float64) map[rollout.PolicyVersion]telemetry.TokenRate {
 	var rates map[rollout.PolicyVersion]telemetry.TokenRate
-	for p, d := range t.work {
-		now[p] = d.usage
-		in, out := d.usage.InputTokens-before[p].InputTokens, d.usage.OutputTokens-before[p].OutputTokens
+	for p, usage := range now {
+		in, out := usage.InputTokens-before[p].InputTokens, usage.OutputTokens-before[p].OutputTokens
 		if in == 0 && out == 0 {
 			continue
 		}
 		if rates == nil {
 			rates = map[rollout.PolicyVersion]telemetry.TokenRate{}
 		}
-		r := rates[p.version]
+		r := rates[p.Version]
 		r.InputTPS += float64(in) / window
 		r.OutputTPS += float64(out) / window
-		rates[p.version] = r
+		rates[p.Version] = r
 	}
-	return now, rates
+	return rates
 }
 
 // runSample is one run's part of st.

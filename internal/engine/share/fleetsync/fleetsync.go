@@ -36,11 +36,11 @@ type Sync struct {
 	described atomic.Pointer[enginestate.Worker]
 	watch     *fleet.Watch
 	shares    shares
-	ruled     map[rollout.RunName]runspec.Dispatch                  // rules that the dispatcher has, without limits
-	runLimits map[rollout.RunName]int                               // the runs' own limits on each engine
-	ruledBy   map[rollout.RunName]int                               // this worker's shares of these limits, in force
-	reported  map[rollout.EngineID]rollout.Usage                    // what the registry knows of this worker's work
-	tokens    map[rollout.RunName]map[tokenrates.Part]rollout.Usage // what the token counts know of it
+	ruled     map[rollout.RunName]runspec.Dispatch                    // rules that the dispatcher has, without limits
+	runLimits map[rollout.RunName]int                                 // the runs' own limits on each engine
+	ruledBy   map[rollout.RunName]int                                 // this worker's shares of these limits, in force
+	reported  map[rollout.EngineID]rollout.Usage                      // what the registry knows of this worker's work
+	tokens    map[rollout.RunName]map[rollout.UsagePart]rollout.Usage // what the token counts know of it
 }
 
 // activeRuns is what Sync needs of the buffer.
@@ -57,7 +57,7 @@ const (
 
 // Run keeps them in step until ctx is done.
 func (s *Sync) Run(ctx context.Context) error {
-	s.ruled, s.tokens = map[rollout.RunName]runspec.Dispatch{}, map[rollout.RunName]map[tokenrates.Part]rollout.Usage{}
+	s.ruled, s.tokens = map[rollout.RunName]runspec.Dispatch{}, map[rollout.RunName]map[rollout.UsagePart]rollout.Usage{}
 	defer s.leave()
 	s.watch, s.shares.Worker = s.Fleet.Watch(), s.Self.ID
 	ticker := time.NewTicker(syncEvery)
@@ -180,18 +180,14 @@ func (s *Sync) reportUsage(ctx context.Context, stats *live.Stats) error {
 // reportTokens reports the same by run, engine, policy version and adapter.
 func (s *Sync) reportTokens(ctx context.Context, stats *live.Stats) error {
 	for run, t := range stats.ByRun {
-		used := make(map[tokenrates.Part]rollout.Usage, len(t.Work))
-		for _, w := range t.Work {
-			used[tokenrates.Part{Engine: w.Engine, Version: w.Version, Adapter: w.Model}] = w.Usage
-		}
-		if maps.Equal(used, s.tokens[run]) {
+		if maps.Equal(t.Work, s.tokens[run]) {
 			continue
 		}
-		if err := s.Tokens.Report(ctx, run, s.Self.ID, s.tokens[run], used); err != nil {
+		if err := s.Tokens.Report(ctx, run, s.Self.ID, s.tokens[run], t.Work); err != nil {
 			s.reported = nil // so that the next round comes here
 			return err
 		}
-		s.tokens[run] = used
+		s.tokens[run] = t.Work
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (r *Replay) begin(lines *lineReader) error {
 	if err := strictly(text, &r.Header); err != nil {
 		return fmt.Errorf("line 1: %w", err)
 	}
-	if err := r.Header.Scheduler.Validate(); err != nil {
+	if err := possible(&r.Header.Scheduler); err != nil {
 		return fmt.Errorf("line 1: %w", err)
 	}
 	return nil
@@ -148,7 +148,7 @@ func (r *Replay) step(scheduler *dispatch.Scheduler, line *rawLine) error {
 func handle(s *dispatch.Scheduler, now time.Time, ev dispatch.Event) (commands []dispatch.Command, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("%s: this cannot have happened: %v", dispatchlog.EventName(ev), cause)
+			err = fmt.Errorf("%s: this cannot have happened: %v", dispatch.EventName(ev), cause)
 		}
 	}()
 	return s.Handle(now, ev), nil

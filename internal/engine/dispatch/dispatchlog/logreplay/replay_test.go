@@ -57,8 +57,8 @@ func TestEveryKindIsKnown(t *testing.T) {
 	var names []string
 	for _, ev := range events {
 		names = append(names, reflect.TypeOf(ev).Name())
-		if eventReaders[dispatchlog.EventName(ev)] == nil {
-			t.Errorf("nothing reads %s", dispatchlog.EventName(ev))
+		if eventReaders[dispatch.EventName(ev)] == nil {
+			t.Errorf("nothing reads %s", dispatch.EventName(ev))
 		}
 	}
 	slices.Sort(names)
@@ -68,8 +68,8 @@ func TestEveryKindIsKnown(t *testing.T) {
 	names = nil
 	for _, c := range commands {
 		names = append(names, reflect.TypeOf(c).Name())
-		if commandReaders[dispatchlog.CommandName(c)] == nil {
-			t.Errorf("nothing reads %s", dispatchlog.CommandName(c))
+		if commandReaders[dispatch.CommandName(c)] == nil {
+			t.Errorf("nothing reads %s", dispatch.CommandName(c))
 		}
 	}
 	slices.Sort(names)
