@@ -22,7 +22,7 @@ type engines struct {
 func newEngines(
 	current *configuration, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
 ) *engines {
-	loader := fleet.Loader{Records: b.Registry, Files: files}
+	loader := fleet.Loader{Records: b.Registry.Registry, Files: files}
 	complain := func(err error) { b.Log.Warn("watch the fleet", "error", err) }
 	list := followedList{current: current.now, registry: b.Registry, complain: complain}
 	return &engines{

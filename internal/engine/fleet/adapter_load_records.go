@@ -41,10 +41,7 @@ func (r *Registry) RecordLoad(ctx context.Context, id rollout.EngineID, a Adapte
 	if err == nil {
 		err = r.rdb.HSet(ctx, r.loadsKey(id), a.Name, b).Err()
 	}
-	if err != nil {
-		return fmt.Errorf("note that %s is to load %s: %w", id, a.Name, err)
-	}
-	return nil
+	return redisError(fmt.Sprintf("note that %s is to load %s", id, a.Name), err)
 }
 
 // ForgetLoads forgets the loads of what an engine does not have any more. What it never had is no error.
@@ -52,10 +49,8 @@ func (r *Registry) ForgetLoads(ctx context.Context, id rollout.EngineID, names .
 	if len(names) == 0 {
 		return nil
 	}
-	if err := r.rdb.HDel(ctx, r.loadsKey(id), names...).Err(); err != nil {
-		return fmt.Errorf("note that %s has unloaded %s: %w", id, names[0], err)
-	}
-	return nil
+	err := r.rdb.HDel(ctx, r.loadsKey(id), names...).Err()
+	return redisError(fmt.Sprintf("note that %s has unloaded %s", id, names[0]), err)
 }
 
 // LoadRecords lists the loads that an engine was asked for, by name.
@@ -70,9 +65,9 @@ func (r *Registry) LoadRecords(ctx context.Context, id rollout.EngineID) (map[st
 func decodeLoadRecords(id rollout.EngineID, values map[string]string) (map[string]LoadRecord, error) {
 	records := map[string]LoadRecord{}
 	for name, text := range values {
-		var record LoadRecord
-		if err := json.Unmarshal([]byte(text), &record); err != nil {
-			return nil, fmt.Errorf("load record %s of %s: %w", name, id, err)
+		record, err := decode[LoadRecord]("load record "+name+" of "+string(id), text)
+		if err != nil {
+			return nil, err
 		}
 		records[name] = record
 	}
@@ -101,12 +96,12 @@ func (r *Registry) AskedToLoad(ctx context.Context, name string) (map[rollout.En
 		if errors.Is(err, redis.Nil) {
 			continue
 		}
-		var record LoadRecord
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &record)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("load record %s of %s: %w", name, members[i].ID, err)
+			return nil, redisError("read who was asked to load "+name, err)
+		}
+		record, err := decode[LoadRecord]("load record "+name+" of "+string(members[i].ID), text)
+		if err != nil {
+			return nil, err
 		}
 		if !record.Reload && !record.Foreign {
 			loads[members[i].ID] = record

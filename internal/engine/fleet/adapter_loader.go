@@ -18,23 +18,9 @@ const loadCeiling = 2 * time.Minute
 // Loader loads adapters on engines. Without Records, nothing is recorded, and an engine that serves the name from the
 // right path is believed; without Files, no digest is compared.
 type Loader struct {
-	Records LoadRecords
+	Records *Registry // of what engines were asked to load
 	Files   *adapterfiles.Reader
 }
-
-// LoadRecords remembers what engines were asked to load.
-type LoadRecords interface {
-	LoadRecords(ctx context.Context, engine rollout.EngineID) (map[string]LoadRecord, error)
-	// ComparedLoads is LoadRecords, with a record of everything that the engine lists by now if records may be lost.
-	ComparedLoads(
-		ctx context.Context, engine rollout.EngineID, listed map[string]string,
-	) (map[string]LoadRecord, error)
-	RecordForeign(ctx context.Context, engine rollout.EngineID, name, path string) error
-	RecordLoad(ctx context.Context, engine rollout.EngineID, a Adapter) error
-	ForgetLoads(ctx context.Context, engine rollout.EngineID, names ...string) error
-}
-
-var _ LoadRecords = (*Registry)(nil)
 
 // Load makes an engine serve an adapter and verifies that it does: the weights that were published, and from the right
 // path. Doing it again is harmless. A permanent failure is the adapter's or the engine's configuration, with the

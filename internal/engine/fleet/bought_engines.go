@@ -38,33 +38,21 @@ func (r *Registry) noteRemoved(ctx context.Context, id rollout.EngineID) error {
 		tx.Expire(ctx, r.removedKey(), removedFor)
 		return nil
 	})
-	if err != nil {
-		return redisError("remove engine "+string(id), err)
-	}
-	return nil
+	return redisError("remove engine "+string(id), err)
 }
 
 // Removed lists the bought engines that were recently removed from the fleet.
 func (r *Registry) Removed(ctx context.Context) ([]rollout.EngineID, error) {
-	texts, err := r.rdb.SMembers(ctx, r.removedKey()).Result()
-	if err != nil {
-		return nil, redisError("list removed engines", err)
-	}
-	ids := make([]rollout.EngineID, len(texts))
-	for i, text := range texts {
-		ids[i] = rollout.EngineID(text)
-	}
-	return ids, nil
+	var ids []rollout.EngineID
+	err := r.rdb.SMembers(ctx, r.removedKey()).ScanSlice(&ids)
+	return ids, redisError("list removed engines", err)
 }
 
 func (r *Registry) removedKey() string { return r.prefix + "scaling:removed" }
 
 // SaveNote keeps what another part of the service tells of the fleet, under a name, in the place of what was there.
 func (r *Registry) SaveNote(ctx context.Context, name string, text []byte) error {
-	if err := r.rdb.Set(ctx, r.noteKey(name), text, 0).Err(); err != nil {
-		return redisError("save what "+name+" tells", err)
-	}
-	return nil
+	return redisError("save what "+name+" tells", r.rdb.Set(ctx, r.noteKey(name), text, 0).Err())
 }
 
 // Note reads the note under a name; nil: there is none.
@@ -73,10 +61,7 @@ func (r *Registry) Note(ctx context.Context, name string) ([]byte, error) {
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, redisError("read what "+name+" tells", err)
-	}
-	return text, nil
+	return text, redisError("read what "+name+" tells", err)
 }
 
 func (r *Registry) noteKey(name string) string { return r.prefix + name }

@@ -137,10 +137,8 @@ func (r *Registry) recordListed(
 		}
 		args = append(args, name, b)
 	}
-	if err := compareScript.Run(ctx, r.rdb, []string{r.loadsKey(id), r.comparedKey()}, args...).Err(); err != nil {
-		return fmt.Errorf("note what %s lists: %w", id, err)
-	}
-	return nil
+	err := compareScript.Run(ctx, r.rdb, []string{r.loadsKey(id), r.comparedKey()}, args...).Err()
+	return redisError(fmt.Sprintf("note what %s lists", id), err)
 }
 
 // RecordForeign records that an engine lists a name that it was not asked to load, unless something is recorded by now.
@@ -149,30 +147,22 @@ func (r *Registry) RecordForeign(ctx context.Context, id rollout.EngineID, name,
 	if err == nil {
 		err = r.rdb.HSetNX(ctx, r.loadsKey(id), name, b).Err()
 	}
-	if err != nil {
-		return fmt.Errorf("note that %s has somebody else's %s: %w", id, name, err)
-	}
-	return nil
+	return redisError(fmt.Sprintf("note that %s has somebody else's %s", id, name), err)
 }
 
 // DoubtLoads says that Redis has lost something of the fleet: the records of all engines are compared again with what
 // they list.
 func (r *Registry) DoubtLoads(ctx context.Context) error {
 	keys := []string{r.historyKey(), r.comparedKey()}
-	if err := doubtScript.Run(ctx, r.rdb, keys, r.now().UnixMilli()).Err(); err != nil {
-		return fmt.Errorf("note that the fleet's Redis has gone back: %w", err)
-	}
-	return nil
+	err := doubtScript.Run(ctx, r.rdb, keys, r.now().UnixMilli()).Err()
+	return redisError("note that the fleet's Redis has gone back", err)
 }
 
 // History is the history of the Redis that holds the fleet: another one after each restart and promotion; empty where
 // Redis does not tell.
 func (r *Registry) History(ctx context.Context) (string, error) {
 	id, err := historyScript.Run(ctx, r.rdb, []string{r.historyKey()}, r.now().UnixMilli()).Text()
-	if err != nil {
-		return "", fmt.Errorf("read the history of the fleet's Redis: %w", err)
-	}
-	return id, nil
+	return id, redisError("read the history of the fleet's Redis", err)
 }
 
 func (r *Registry) historyKey() string  { return r.prefix + "history" }

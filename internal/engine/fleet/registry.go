@@ -1,12 +1,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -68,13 +68,13 @@ func (r *Registry) Members(ctx context.Context) ([]Member, error) {
 	}
 	members := make([]Member, 0, len(values))
 	for id, value := range values {
-		var m Member
-		if err := json.Unmarshal([]byte(value), &m); err != nil {
-			return nil, fmt.Errorf("member %s: %w", id, err)
+		m, err := decode[Member]("member "+id, value)
+		if err != nil {
+			return nil, err
 		}
 		members = append(members, m)
 	}
-	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return members, nil
 }
 
@@ -151,10 +151,7 @@ func (r *Registry) forget(ctx context.Context, id rollout.EngineID) error {
 		tx.HDel(ctx, r.comparedKey(), string(id))
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("forget engine %s: %w", id, err)
-	}
-	return nil
+	return redisError("forget engine "+string(id), err)
 }
 
 func noSuchEngine(id rollout.EngineID) error {
@@ -175,19 +172,12 @@ func (r *Registry) read(ctx context.Context, id rollout.EngineID) (Member, Obser
 	if errors.Is(wanted.Err(), redis.Nil) {
 		return Member{}, Observation{}, noSuchEngine(id)
 	}
-	var m Member
-	if err := json.Unmarshal([]byte(wanted.Val()), &m); err != nil {
-		return Member{}, Observation{}, fmt.Errorf("member %s: %w", id, err)
-	}
-	var value any
-	if seen.Err() == nil {
-		value = seen.Val()
-	}
-	o, err := decodeObservation(value)
+	m, err := decode[Member]("member "+string(id), wanted.Val())
 	if err != nil {
-		return Member{}, Observation{}, fmt.Errorf("engine %s: %w", id, err)
+		return Member{}, Observation{}, err
 	}
-	return m, o, nil
+	o, err := decodeObservation(string(id), seen.Val())
+	return m, o, err
 }
 
 // observeScript stores an engine's observation only while it is a member, and writes its facts in the same instant,
@@ -217,22 +207,23 @@ func (r *Registry) Observe(ctx context.Context, id rollout.EngineID, o Observati
 		args = append(args, fact)
 	}
 	keys := []string{r.membersKey(), r.observedKey(), r.changesKey()}
-	if err := observeScript.Run(ctx, r.rdb, keys, args...).Err(); err != nil {
-		return fmt.Errorf("store observation of %s: %w", id, err)
-	}
-	return nil
+	return redisError("store observation of "+string(id), observeScript.Run(ctx, r.rdb, keys, args...).Err())
 }
 
-func decodeObservation(value any) (Observation, error) {
-	text, ok := value.(string)
-	if !ok {
+// decodeObservation reads what was seen of an engine; empty: nothing yet.
+func decodeObservation(id, text string) (Observation, error) {
+	if text == "" {
 		return Observation{}, nil
 	}
-	var o Observation
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return Observation{}, fmt.Errorf("observation: %w", err)
+	return decode[Observation]("observation of engine "+id, text)
+}
+
+// decode reads what the registry keeps as JSON.
+func decode[T any](what, text string) (v T, err error) {
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return v, fmt.Errorf("%s: %w", what, err)
 	}
-	return o, nil
+	return v, nil
 }
 
 func (r *Registry) membersKey() string  { return r.prefix + "members" }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -120,34 +119,16 @@ func (r *Registry) updateMember(ctx context.Context, id rollout.EngineID, change
 		if old == "" {
 			return nil, noSuchEngine(id)
 		}
-		var m Member
-		if err := json.Unmarshal([]byte(old), &m); err != nil {
-			return nil, err
+		m, err := decode[Member]("member "+string(id), old)
+		if err == nil {
+			err = change(&m)
 		}
-		err := change(&m)
 		return m, err
 	})
 }
 
-// noteLoaded adds an adapter to an engine's observation.
-func (r *Registry) noteLoaded(ctx context.Context, id rollout.EngineID, name string) error {
-	return r.replace(ctx, r.observedKey(), id, func(old string) (any, error) {
-		var o Observation
-		var err error
-		if old != "" {
-			o, err = decodeObservation(old)
-		}
-		if err != nil || slices.Contains(o.Adapters, name) {
-			return nil, err
-		}
-		o.Adapters = append(o.Adapters, name)
-		slices.Sort(o.Adapters)
-		return o, nil
-	})
-}
-
-// replace sets an engine's value in a hash to the result of change; empty stands for no value, and a nil result keeps
-// it. It writes only if the value is still the one that it read, and holds no connection between the two.
+// replace makes an engine's value in a hash, empty for none, what change answers; nil leaves it. It reads, and
+// writes only if the value is still the one that was read, with no connection held between the two.
 func (r *Registry) replace(
 	ctx context.Context, key string, id rollout.EngineID, change func(old string) (any, error),
 ) error {
@@ -177,8 +158,12 @@ func (r *Registry) replace(
 	return fmt.Errorf("engine %s: %w", id, errContended)
 }
 
-// redisError is an error of Redis; when no connection was free it is a refusal as unavailable.
+// redisError is what doing something with Redis met with, nil for nothing; when no connection was free it is a refusal
+// as unavailable.
 func redisError(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, redis.ErrPoolTimeout) {
 		refusal := rollout.Refuse(rollout.Unavailable, "%s: every connection to Redis is in use; ask again", doing)
 		return fmt.Errorf("%s: %w", doing, refusal)

@@ -3,9 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -151,16 +149,13 @@ func (w *Watch) readSome(ctx context.Context, ids []string) error {
 
 // set takes in one engine's values.
 func (w *Watch) set(id, member, observed string) error {
-	var m Member
-	if err := json.Unmarshal([]byte(member), &m); err != nil {
-		return fmt.Errorf("member %s: %w", id, err)
+	m, err := decode[Member]("member "+id, member)
+	if err != nil {
+		return err
 	}
-	var o Observation
-	if observed != "" {
-		var err error
-		if o, err = decodeObservation(observed); err != nil {
-			return fmt.Errorf("engine %s: %w", id, err)
-		}
+	o, err := decodeObservation(id, observed)
+	if err != nil {
+		return err
 	}
 	w.members[m.ID], w.engines[m.ID] = m, m.Engine(o)
 	return nil

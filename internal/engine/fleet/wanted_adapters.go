@@ -1,12 +1,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -49,10 +49,7 @@ func (r *Registry) Want(ctx context.Context, a Adapter) error {
 	if !added {
 		return r.sameAsWanted(ctx, a)
 	}
-	if err := r.rdb.ZRem(ctx, r.retiredKey(), a.Name).Err(); err != nil {
-		return fmt.Errorf("want adapter %s: %w", a.Name, err)
-	}
-	return nil
+	return redisError("want adapter "+a.Name, r.rdb.ZRem(ctx, r.retiredKey(), a.Name).Err())
 }
 
 func (r *Registry) sameAsWanted(ctx context.Context, a Adapter) error {
@@ -60,9 +57,9 @@ func (r *Registry) sameAsWanted(ctx context.Context, a Adapter) error {
 	if err != nil {
 		return fmt.Errorf("want adapter %s: %w", a.Name, err)
 	}
-	var old Adapter
-	if err := json.Unmarshal([]byte(text), &old); err != nil {
-		return fmt.Errorf("adapter %s: %w", a.Name, err)
+	old, err := decode[Adapter]("adapter "+a.Name, text)
+	if err != nil {
+		return err
 	}
 	if old.Path != a.Path || old.Digest != "" && a.Digest != "" && old.Digest != a.Digest {
 		return rollout.Refuse(rollout.Conflict,
@@ -81,10 +78,7 @@ func (r *Registry) Unwant(ctx context.Context, name string) error {
 		tx.ZRemRangeByScore(ctx, r.retiredKey(), "-inf", strconv.FormatInt(now.Add(-retiredFor).UnixMilli(), 10))
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("unwant adapter %s: %w", name, err)
-	}
-	return nil
+	return redisError("unwant adapter "+name, err)
 }
 
 // Wanted is every adapter that every engine must serve, by run and version.
@@ -95,17 +89,14 @@ func (r *Registry) Wanted(ctx context.Context) ([]Adapter, error) {
 	}
 	adapters := make([]Adapter, 0, len(values))
 	for name, text := range values {
-		var a Adapter
-		if err := json.Unmarshal([]byte(text), &a); err != nil {
-			return nil, fmt.Errorf("adapter %s: %w", name, err)
+		a, err := decode[Adapter]("adapter "+name, text)
+		if err != nil {
+			return nil, err
 		}
 		adapters = append(adapters, a)
 	}
 	slices.SortFunc(adapters, func(a, b Adapter) int {
-		if c := strings.Compare(string(a.Run), string(b.Run)); c != 0 {
-			return c
-		}
-		return int(a.Version - b.Version)
+		return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.Version, b.Version))
 	})
 	return adapters, nil
 }
@@ -126,16 +117,21 @@ func (r *Registry) Newest(ctx context.Context, run rollout.RunName) (rollout.Pol
 // an operator loaded by hand stays.
 func (r *Registry) Retired(ctx context.Context) ([]string, error) {
 	names, err := r.rdb.ZRange(ctx, r.retiredKey(), 0, -1).Result()
-	if err != nil {
-		return nil, fmt.Errorf("read retired adapters: %w", err)
-	}
-	return names, nil
+	return names, redisError("read retired adapters", err)
 }
 
 // Loaded notes that an engine was found to serve an adapter, so that requests for it need not wait
 // for the Keeper's next look. An engine that is no member is no error.
 func (r *Registry) Loaded(ctx context.Context, id rollout.EngineID, name string) error {
-	err := r.noteLoaded(ctx, id, name)
+	err := r.replace(ctx, r.observedKey(), id, func(old string) (any, error) {
+		o, err := decodeObservation(string(id), old)
+		if err != nil || slices.Contains(o.Adapters, name) {
+			return nil, err
+		}
+		o.Adapters = append(o.Adapters, name)
+		slices.Sort(o.Adapters)
+		return o, nil
+	})
 	if err != nil && !rollout.Refused(err, rollout.NoSuchEngine) {
 		return fmt.Errorf("note adapter %s on %s: %w", name, id, err)
 	}
