@@ -202,11 +202,13 @@ test-rules: $(CHECK)/promtool ## promtool's checks of deploy/prometheus, and whe
 	@$(CHECK)/promtool check rules deploy/prometheus/*.yaml
 	@$(CHECK)/promtool test rules deploy/prometheus/tests/*.test.yaml
 
-# Trials in which goroutines meet; the others are arithmetic in one.
+# Packages and trials in which goroutines meet; the others decide, in one.
+DECIDING = arch|diagnosis|game/(diplomacy|gamelist|tictactoe)|rollout|run/|scaling($$|/(fleetsample|scaledfleet|supply|terms))|simulate/(plan|setup|sim)
+RACING = $(shell go list ./... | grep -vE '/internal/($(DECIDING))')
 RACING_TRIALS = ./bench/... ./stack ./crashtest ./noisyneighbours ./cmd/...
 .PHONY: race
 race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
-	@deploy/race.sh go test -race -short -timeout 30m ./...
+	@deploy/race.sh go test -race -short -timeout 30m $(RACING)
 	@deploy/race.sh go test -C trials -race -short -timeout 30m $(RACING_TRIALS)
 
 .PHONY: conformance
