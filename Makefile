@@ -259,9 +259,10 @@ chaos-scaling: ## like chaos, of a fleet that scales: engines die as they start,
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
 	MILLRACE_REDIS_FAULTS=1 go test -C trials ./crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded|RedisForgot'
 
-OLD := 215bff6
+OLD = $(shell git tag --list 'v*' --sort=-version:refname | head -n 1)
 .PHONY: test-rolling
-test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit; before marks and journals, if not given) and back
+test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit; the newest release, if not given) and back
+	@test -n "$(OLD)" || { echo "there is no release yet: name a commit with OLD=" >&2; exit 1; }
 	@rm -rf .millrace/old && mkdir -p .millrace/old/source
 	git archive $(OLD) | tar x -C .millrace/old/source
 	cd .millrace/old/source && go build -o ../millrace ./cmd/millrace

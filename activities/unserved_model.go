@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -41,12 +39,8 @@ func (a *Activities) awaitedFleet() bool {
 }
 
 // unserved is why a game need not wait in its slot: no engine serves a model that it asks for. It is nil while that is
-// not known, for a fleet that wakes, whose engines all games wait for, and for games whose attempts Temporal bounds, as
-// earlier versions had it.
+// not known, and for a fleet that wakes, whose engines all games wait for.
 func (at *attempt) unserved(ctx context.Context) error {
-	if policy := activity.GetInfo(ctx).RetryPolicy; policy != nil && policy.MaximumAttempts > 1 {
-		return nil
-	}
 	for _, model := range at.usageCounter.waitingSince(at.Now().Add(-unservedAfter)) {
 		if ok, err := at.serves(ctx, model); err == nil && !ok {
 			return rollout.Fail(rollout.Retryable, rollout.CodeUnserved, fmt.Errorf(

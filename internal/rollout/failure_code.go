@@ -73,7 +73,6 @@ const (
 	CodeLoRADisabled    Code = "lora_disabled"      // run-time loading of adapters is off
 	CodeAdapterMissing  Code = "adapter_missing"    // nothing to load at the path
 	CodeAdapterConflict Code = "adapter_conflict"   // the name serves other weights already
-	CodeAdapterChanged  Code = "adapter_changed"    // its files are not those that were published
 	CodeNotListed       Code = "adapter_not_listed" // loaded, yet the engine does not list it
 	CodeRankTooHigh     Code = "rank_too_high"      // above the engine's --max-lora-rank
 	CodeBadAdapter      Code = "bad_adapter"        // the engine cannot serve it: DoRA, bias, a broken config

@@ -153,9 +153,6 @@ func (m *Map) Centers() ProvinceSet { return m.centers }
 // Homes are the home centres of a power.
 func (m *Map) Homes(p Power) ProvinceSet { return m.homes[p] }
 
-// HomeOf is the power whose home centre p is, or NoPower.
-func (m *Map) HomeOf(p Province) Power { return m.provinces[p].home }
-
 // VictoryCenters is how many centres win the game.
 func (m *Map) VictoryCenters() int { return m.victory }
 

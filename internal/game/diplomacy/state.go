@@ -105,9 +105,6 @@ func (s *State) centerCounts() (count [64]int) {
 // Unit is the unit in a province that is not dislodged; false if there is none.
 func (s *State) Unit(at Province) (Unit, bool) { return s.units[at], s.occupied.Has(at) }
 
-// Occupied are the provinces with a unit that is not dislodged.
-func (s *State) Occupied() ProvinceSet { return s.occupied }
-
 // AllUnits yields every unit that is not dislodged, in map order of the provinces.
 func (s *State) AllUnits() iter.Seq[Unit] {
 	return func(yield func(Unit) bool) {

@@ -38,7 +38,7 @@ type Game struct {
 	GroupState string `json:"group_state,omitempty" doc:"Where its group is: queued, inflight, ready, claimed, completed, trained, dropped"`
 	Kept       bool   `json:"kept" doc:"Its phases and turns can be shown"`
 
-	Reward     *float64               `json:"reward,omitempty" doc:"Mean of its agents, or that of the agent asked for; none before the end, and of games that an earlier version has played"`
+	Reward     *float64               `json:"reward,omitempty" doc:"Mean of its agents, or that of the agent asked for; none before the end"`
 	Rewards    map[string]float64     `json:"rewards,omitempty" doc:"Each agent's"`
 	MinVersion *rollout.PolicyVersion `json:"policy_version_min,omitempty" doc:"Oldest version that sampled any turn"`
 	MaxVersion *rollout.PolicyVersion `json:"policy_version_max,omitempty"`

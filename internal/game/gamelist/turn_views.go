@@ -44,7 +44,7 @@ func (v *TurnView) Says() string {
 	t := v.Timing
 	switch {
 	case t == nil:
-		return "not known: it was kept by an earlier version, or its game was written down again as a whole"
+		return "not known: its game was written down again as a whole"
 	case t.Tries == 1:
 		return fmt.Sprintf("%s: %s in the queue, %s at the engine, in one try", v.Time(), units.Seconds(t.QueueSec),
 			units.Seconds(t.ExecSec))

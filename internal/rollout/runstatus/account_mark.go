@@ -48,7 +48,7 @@ type Grant struct {
 	Step    rollout.Step          `json:"step"`
 	Seqs    []rollout.GroupSeq    `json:"seqs"`             // by launch
 	Version rollout.PolicyVersion `json:"policy_version"`   // newest one when it was granted, which the batch says
-	Digest  string                `json:"digest,omitempty"` // of the groups as stored; empty: an earlier version granted it
+	Digest  string                `json:"digest,omitempty"` // of the groups as stored
 	Lost    bool                  `json:"lost,omitempty"`   // Redis came back without it
 }
 

@@ -114,9 +114,9 @@ type GroupView struct {
 	EnvSec       []float64             `json:"env_seconds"`
 	Phases       []int                 `json:"phases,omitempty"`        // length of each episode
 	ZeroVariance bool                  `json:"zero_variance,omitempty"` // all advantages are zero
-	// Rewards is the mean reward of each game's trajectories, by sample; records of earlier versions have none.
+	// Rewards is the mean reward of each game's trajectories, by sample.
 	Rewards []float64 `json:"rewards,omitempty"`
-	// Trained is what of it is trained on, in numbers; records of earlier versions have none.
+	// Trained is what of it is trained on, in numbers.
 	Trained TrainedOn `json:"trained,omitzero"`
 }
 

@@ -58,8 +58,7 @@ type EpisodeFinished struct {
 	Usage    rollout.Usage      `json:"usage"`
 	Counts   map[string]int64   `json:"counts,omitempty"` // the environment's own, such as orders by validity
 
-	// Rewards is each agent's; nil in events of earlier versions, which did not tell the policy versions either.
-	Rewards    map[string]float64    `json:"rewards,omitempty"`
+	Rewards    map[string]float64    `json:"rewards,omitempty"`  // each agent's
 	MinVersion rollout.PolicyVersion `json:"policy_version_min"` // oldest and newest that sampled any turn
 	MaxVersion rollout.PolicyVersion `json:"policy_version_max"`
 }

@@ -67,15 +67,6 @@ func (c *Control) Slow(factor float64, noticed bool, engines ...int) {
 	}
 }
 
-// Stall keeps engines from generating for a while.
-func (c *Control) Stall(sec float64, engines ...int) {
-	for _, i := range engines {
-		e := c.sim.engines[i]
-		e.stalled++
-		c.sim.after(sec, func() { e.stalled--; e.paceChanged() })
-	}
-}
-
 // Limit changes how many requests engines are given at once.
 func (c *Control) Limit(n int) {
 	for _, e := range c.sim.engines {

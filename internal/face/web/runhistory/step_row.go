@@ -30,7 +30,7 @@ type Step struct {
 	ReadyDepth    float64
 
 	Reward       Mean          // of the games
-	ByVersion    []VersionMean // the same by the oldest version that played them; none in records of earlier versions
+	ByVersion    []VersionMean // the same by the oldest version that played them
 	Groups       int
 	ZeroVariance int
 	LengthMean   float64 // of the games, in phases; 0: not known
@@ -136,11 +136,6 @@ func RowOf(r steprecord.StepRecord) Step {
 	}
 	if games > 0 {
 		row.LengthMean = float64(length) / float64(games)
-	}
-	if row.Reward.Count == 0 { // of an earlier version: the trainer may have told
-		if reward, told := r.Trainer.Metrics["reward_mean"]; told {
-			row.Reward = Mean{1, reward, reward * reward}
-		}
 	}
 	return row
 }
