@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 	"github.com/millrace/millrace/trials/experiment/openloop"
+	"github.com/millrace/millrace/trials/experiment/staticbatch"
 )
 
 // Prediction is what a predictor says that knows the prompt alone: factor x prompt^exponent, lognormal around it.
@@ -39,7 +39,7 @@ const (
 
 // length is a request's length by which bins go, as the dispatcher is told it.
 func (s *Setting) binLength(r *openloop.Request) int {
-	if s.Dispatch.Batching.BinBy == runspec.TotalLength {
+	if s.Dispatch.Batching.BinBy == staticbatch.TotalLength {
 		return r.Prompt + r.Predicted
 	}
 	return r.Predicted
@@ -66,7 +66,7 @@ func (s Setting) endBins(requests []openloop.Request) Setting {
 			ends = append(ends, int(math.Round(end)))
 		}
 	default:
-		ends = openloop.EqualMass(lengths, k)
+		ends = staticbatch.EqualMass(lengths, k)
 	}
 	s.Dispatch.Batching.Boundaries = rising(ends)
 	s.Dispatch.Batching.Bins = len(s.Dispatch.Batching.Boundaries) + 1
@@ -109,7 +109,7 @@ func (s *Setting) misplace(requests []openloop.Request, seed uint64) {
 			continue
 		}
 		length := binMiddle(ends, bin)
-		if s.Dispatch.Batching.BinBy == runspec.TotalLength {
+		if s.Dispatch.Batching.BinBy == staticbatch.TotalLength {
 			length -= r.Prompt
 		}
 		r.Predicted = max(1, length)

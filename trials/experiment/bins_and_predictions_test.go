@@ -7,8 +7,8 @@ import (
 
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/trials/experiment/openloop"
+	"github.com/millrace/millrace/trials/experiment/staticbatch"
 )
 
 // lengthsOf is requests that are told these answers.
@@ -34,8 +34,8 @@ func TestBinEnds(t *testing.T) {
 	}{
 		{"as dispatched", Setting{BinEnds: AsDispatched}, ramp, []int{7}},
 		{"equal mass", Setting{BinEnds: EqualMassBins}, ramp, []int{251, 501, 751}},
-		{"equal mass of prompt and answer", Setting{BinEnds: EqualMassBins, Dispatch: runspec.Dispatch{
-			Batching: runspec.Batching{BinBy: runspec.TotalLength}}}, ramp, []int{351, 601, 851}},
+		{"equal mass of prompt and answer", Setting{BinEnds: EqualMassBins, Dispatch: Dispatch{
+			Batching: staticbatch.Rules{BinBy: staticbatch.TotalLength}}}, ramp, []int{351, 601, 851}},
 		{"equal mass of equal lengths", Setting{BinEnds: EqualMassBins}, []int{5, 5, 5, 5, 5, 9}, []int{5}},
 		{"optimal for two lengths", Setting{BinEnds: OptimalBins}, []int{1, 1, 1, 1, 90, 90, 90, 90}, []int{1, 90}},
 	} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/trials/experiment/arrivals"
+	"github.com/millrace/millrace/trials/experiment/staticbatch"
 	"github.com/millrace/millrace/trials/experiment/wholebatch"
 )
 
@@ -113,7 +114,7 @@ type Setting struct {
 	Arrivals arrivals.Arrivals `json:"arrivals"`
 	Engines  int               `json:"engines"`
 	Engine   Engine            `json:"engine"`
-	Dispatch runspec.Dispatch  `json:"dispatch"`
+	Dispatch Dispatch          `json:"dispatch"`
 	Assign   Assign            `json:"assign"`
 	Lock     bool              `json:"lock"`
 	Told     Told              `json:"told"`
@@ -128,6 +129,12 @@ type Setting struct {
 	Setup   string           `json:"setup"`
 	// Scaling is of a pipeline's engines; without a target there are as many as the setup says.
 	Scaling Scaling `json:"scaling"`
+}
+
+// Dispatch is the service's rules, and those of engines that batch statically, which it does not have.
+type Dispatch struct {
+	runspec.Dispatch
+	Batching staticbatch.Rules `json:"batching"`
 }
 
 // Assign says who chooses the engine of a request.

@@ -44,7 +44,7 @@ func (s *Setting) play(requests []openloop.Request, seed uint64) (openloop.Outco
 	}
 	var batches []wholebatch.BatchDone
 	setting := openloop.Setting{
-		Requests: requests, Engines: s.working(), Rules: s.Dispatch,
+		Requests: requests, Engines: s.working(), Rules: s.Dispatch.Dispatch, Batching: s.Dispatch.Batching,
 		Engine: func(number int) (enginemodel.Engine, error) {
 			return s.newEngine(seed, number, func(b wholebatch.BatchDone) { batches = append(batches, b) })
 		},

@@ -72,7 +72,7 @@ func decode(text []byte, into any) error {
 func defaultSetting() Setting {
 	return Setting{
 		Arrivals: arrivals.Arrivals{Process: arrivals.PoissonArrivals}, Engines: 1, Engine: Engine{Batching: WholeBatches},
-		Dispatch: spec.Default().Dispatch, Assign: AssignFree, Told: ToldLengths, BinEnds: AsDispatched,
+		Dispatch: Dispatch{Dispatch: spec.Default().Dispatch}, Assign: AssignFree, Told: ToldLengths, BinEnds: AsDispatched,
 		Scheduler: TheDispatcher,
 		Scaling:   Scaling{Least: 1, Most: 16, ScaleDown: rollout.Duration(10 * time.Minute)},
 	}

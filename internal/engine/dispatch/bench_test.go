@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // BenchmarkDecisions is one request through the scheduler: submitted, sent, ended; with 8 engines
@@ -60,51 +59,4 @@ func benchmarkDecisions(b *testing.B, queued, runs int) {
 		submit()
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
-}
-
-// BenchmarkBatches is one batch of 8 through the scheduler: 8 requests submitted, sent in one call and ended; per
-// request. 8 engines take a batch at a time, requests fall into 4 bins, and the queue is kept at a length.
-func BenchmarkBatches(b *testing.B) {
-	for _, queued := range []int{100, 10_000} {
-		b.Run(fmt.Sprintf("queued=%d", queued), func(b *testing.B) {
-			s := New(Config{MaxQueued: 2 * queued})
-			now := time.Unix(0, 0)
-			var inFlight []ID
-			follow := func(commands []Command) {
-				for _, c := range commands {
-					if sent, ok := c.(Send); ok {
-						inFlight = append(inFlight, sent.ID)
-					}
-				}
-			}
-			s.Handle(now, RunRules{"r", runspec.Dispatch{Batching: runspec.Batching{
-				MaxBatchSize: 8, FlushWindow: rollout.Duration(50 * time.Millisecond), Bins: 4, MemoryTokens: 100_000,
-				TokenLatency: rollout.Duration(50 * time.Millisecond),
-			}}})
-			id := ID(0)
-			submit := func() {
-				id++
-				follow(s.Handle(now, Submit{Request{
-					ID: id, Model: "m", PromptTokens: 440, OutputTokens: 1 + int(id*7919%256),
-					Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r", Seq: rollout.GroupSeq(id / 42)},
-						Sample: int(id % 6)},
-				}}))
-			}
-			for range queued {
-				submit()
-			}
-			for i := range 8 {
-				follow(s.Handle(now, EngineUp{ID: rollout.EngineID(rune('a' + i)), Limit: 64, Models: []string{"m"}}))
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				now = now.Add(50 * time.Microsecond)
-				done := inFlight[0]
-				inFlight = inFlight[1:]
-				follow(s.Handle(now, TryEnded{ID: done, Try: 1, Outcome: Served, PromptTokens: 441, OutputTokens: 23}))
-				submit()
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
-		})
-	}
 }

@@ -15,11 +15,6 @@
 // the engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where there
 // is room.
 //
-// A run whose engines batch statically has its requests leave in batches (form_batches.go), as the experiments of
-// trials play it in virtual time; the live dispatcher makes a call for each request. A batch is of one bin of lengths
-// (length_bins.go), as large as memory and the latency per token allow (batch_size.go), and, while an engine is idle,
-// no later than a flush window after the oldest request came. Engines that batch by themselves need no window.
-//
 // Engines are judged by how requests end (circuit_breaker.go), and by what they say of their load
 // (engine_load_sample.go). What a run's requests meet with, failures or overload, bounds that run at that engine
 // (run_standing_at_engine.go); an engine is closed to all when it is silent, fails a probe or fails several runs. What
@@ -45,8 +40,6 @@ type Request struct {
 	// PromptTokens and OutputTokens estimate the work. 0: unknown; the mean of the run's recent answers stands in.
 	PromptTokens int `json:"prompt_tokens,omitempty"`
 	OutputTokens int `json:"output_tokens,omitempty"`
-	// Class tells which requests may share a call, for a run that batches: those of one model and class.
-	Class uint64 `json:"class,omitempty"`
 	// Home is the engine where a game that has not begun should begin; workers agree on it per group. Empty: there is
 	// no agreement.
 	Home rollout.EngineID `json:"home,omitempty"`
@@ -160,7 +153,6 @@ func (Tick) event() string          { return "tick" }
 type Outcome uint8
 
 // The outcomes. Served and Unfit end the request. After the others it is queued again, in its old place, or rejected.
-// Split: a call with several requests was refused, which proves nothing about any one of them.
 const (
 	Served Outcome = iota // a good answer
 	// the engine refuses the request; if a second one does too, or there is none, the request is at fault
@@ -173,7 +165,6 @@ const (
 	// the request's own deadline passed: the engine failed only if it gave no other sign of life
 	TimedOut
 	Broken // no good answer, and none to be expected: opens a breaker at once
-	Split  // refused together with others; to be sent again alone
 )
 
 // Command is what must be done.
@@ -184,13 +175,11 @@ type Command interface{ command() string }
 // CommandName is what logs call a command.
 func CommandName(c Command) string { return c.command() }
 
-// Send gives a request to an engine. The driver answers with TryEnded and the same Try. Sends of one batch
-// follow one another and are one call.
+// Send gives a request to an engine. The driver answers with TryEnded and the same Try.
 type Send struct {
 	ID     ID               `json:"id"`
 	Engine rollout.EngineID `json:"engine"`
-	Try    int              `json:"try"`             // 1 for the first
-	Batch  uint64           `json:"batch,omitempty"` // 0: the run does not batch
+	Try    int              `json:"try"` // 1 for the first
 }
 
 // Abandon cancels a try: its answer, should it still come, is not wanted.

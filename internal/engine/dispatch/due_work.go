@@ -100,9 +100,6 @@ func (s *Scheduler) due() time.Time {
 			if !l.stranded.IsZero() {
 				earliest(l.stranded.Add(s.cfg.NoEngineTTL))
 			}
-			if r.batcher != nil {
-				earliest(r.batcher.flushAt(l))
-			}
 		}
 	}
 	return at

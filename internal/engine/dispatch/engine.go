@@ -21,7 +21,6 @@ type engine struct {
 
 	inFlight []*entry     // in no order
 	perRun   map[*run]int // in flight
-	batches  int          // in flight
 	load     int64        // expected work in flight, in weighted tokens
 
 	// window is how many of limit are used: cut when the engine itself says that it has too much, widened by good
@@ -87,27 +86,8 @@ func (e *engine) takesOneMore(r *run, now time.Time) bool {
 			return false
 		}
 	}
-	if r.batcher != nil && e.batches >= r.batcher.perEngine() {
-		return false
-	}
 	most := r.rules.MaxInFlightPerEngine
 	return most <= 0 || e.perRun[r] < most
-}
-
-// capacityFor is how many requests of r an engine with room takes now.
-func (e *engine) capacityFor(r *run) int {
-	st := e.standingOf(r)
-	if e.onTrial(st) {
-		return 1
-	}
-	n := e.window - len(e.inFlight)
-	if st != nil && st.window > 0 {
-		n = min(n, st.window-e.perRun[r])
-	}
-	if most := r.rules.MaxInFlightPerEngine; most > 0 {
-		n = min(n, most-e.perRun[r])
-	}
-	return n
 }
 
 // resize takes a new limit. A window that overload has cut stays cut.

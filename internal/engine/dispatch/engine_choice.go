@@ -8,19 +8,15 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// pick is requests of a lane, and the engine that they are to go to.
+// pick is a request, and the engine that it is to go to.
 type pick struct {
 	lane  *lane
 	to    *engine
-	n     int    // from the head on
-	first *entry // instead of the head, if set
+	first *entry // of the lane: its head, or the one that goes before it
 }
 
-// next picks what of r goes now: the oldest head of a lane that an engine has room for, or a batch.
+// next picks what of r goes now: the oldest head of a lane that an engine has room for.
 func (s *Scheduler) next(r *run) (pick, bool) {
-	if r.batcher != nil {
-		return s.nextBatch(r)
-	}
 	var oldest pick
 	for _, l := range r.lanes {
 		if oldest.lane != nil && !l.queue[0].before(oldest.lane.queue[0]) {
@@ -32,7 +28,7 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 		}
 		q := s.atHome(l, servers)
 		if e := s.choose(q, servers); e != nil {
-			oldest = pick{l, e, 1, q}
+			oldest = pick{l, e, q}
 		}
 	}
 	return oldest, oldest.lane != nil

@@ -23,11 +23,7 @@ func (s *Scheduler) dispatch() {
 			}
 			p, ok := s.next(r)
 			if !ok {
-				// What is sent from here on leaves no more room. But a batch that was too small for the room there was may be
-				// large enough for what is left of it.
-				if r.batcher == nil {
-					r.stuck = s.rounds
-				}
+				r.stuck = s.rounds // What is sent from here on leaves no more room.
 				continue
 			}
 			least, served, first = r, mine, p

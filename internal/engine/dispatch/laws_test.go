@@ -17,9 +17,6 @@ func FuzzLaws(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(400))
 	}
-	for _, seed := range []uint64{57, 91, 139} { // a batch that becomes full because there is less room
-		f.Add(seed, uint16(600))
-	}
 	f.Fuzz(func(t *testing.T, seed uint64, events uint16) {
 		w := newWorld(t, seed)
 		for range min(events, 2000) {
@@ -52,7 +49,6 @@ type observed struct {
 	Request
 	engine rollout.EngineID // "" while queued
 	try    int
-	batch  uint64
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -193,28 +189,15 @@ func (w *world) sent(ev Event, c Send) {
 	if !listed {
 		w.t.Fatalf("%#v: %#v of %s to an engine that has %v", ev, c, q.Model, e.Models)
 	}
-	q.engine, q.try, q.batch = c.Engine, c.Try, c.Batch
+	q.engine, q.try = c.Engine, c.Try
 	inFlight, ofRun := 0, 0
-	calls := map[uint64]int{}
 	for _, o := range w.requests {
 		if o.engine == c.Engine {
 			inFlight++
 			if o.Episode.Run == q.Episode.Run {
 				ofRun++
 			}
-			if o.batch > 0 {
-				calls[o.batch]++
-			}
 		}
-		if o.engine != "" && c.Batch > 0 && o.batch == c.Batch &&
-			(o.engine != c.Engine || o.Episode.Run != q.Episode.Run || o.Model != q.Model || o.Class != q.Class) {
-			w.t.Fatalf("%#v: batch %d has %+v and %+v", ev, c.Batch, q, o)
-		}
-	}
-	b := w.rules[q.Episode.Run].Batching
-	if (c.Batch > 0) != (b.MaxBatchSize > 0) || c.Batch > 0 &&
-		(calls[c.Batch] > b.MaxBatchSize || len(calls) > max(1, b.BatchesPerEngine)) {
-		w.t.Fatalf("%#v: %#v under %+v, with %v in flight", ev, c, b, calls)
 	}
 	if most := w.rules[q.Episode.Run].MaxInFlightPerEngine; inFlight > e.Limit || most > 0 && ofRun > most {
 		w.t.Fatalf("%#v: %d in flight on %s (limit %d), %d of run %s (limit %d)", ev, inFlight, c.Engine, e.Limit, ofRun,
@@ -255,7 +238,7 @@ func (w *world) randomEvent() Event {
 func pickOne[T any](w *world, of ...T) T { return of[w.rng.IntN(len(of))] }
 
 func (w *world) randomRules() runspec.Dispatch {
-	rules := runspec.Dispatch{
+	return runspec.Dispatch{
 		Policy:               pickOne(w, runspec.LeastTokens, runspec.RoundRobin),
 		MaxInFlightPerEngine: w.rng.IntN(4),
 		AffinitySlack:        w.rng.IntN(4) - 1, GroupPerEngine: w.rng.IntN(3), AdapterSlots: w.rng.IntN(3),
@@ -263,20 +246,6 @@ func (w *world) randomRules() runspec.Dispatch {
 		Ageing: float64(w.rng.IntN(100)),
 		Queue:  pickOne(w, "", runspec.SharedQueue, runspec.EngineQueue),
 	}
-	if w.rng.IntN(2) == 0 {
-		return rules
-	}
-	rules.Batching = runspec.Batching{
-		MaxBatchSize: 1 + w.rng.IntN(4), FlushWindow: rollout.Duration(w.rng.IntN(2000)) * rollout.Duration(time.Millisecond),
-		BatchesPerEngine: w.rng.IntN(3), MemoryTokens: w.rng.IntN(2) * 3000,
-		TokenLatency: rollout.Duration(w.rng.IntN(2)) * rollout.Duration(time.Millisecond),
-		Bins:         w.rng.IntN(4), BinBy: pickOne(w, "", runspec.TotalLength),
-		BinSelect: pickOne(w, "", runspec.OldestHead, runspec.LongestQueue, runspec.BinsInTurn),
-	}
-	if w.rng.IntN(2) == 0 {
-		rules.Batching.Bins, rules.Batching.Boundaries = 3, []int{20, 60}
-	}
-	return rules
 }
 
 func (w *world) run() rollout.RunName { return rollout.RunName(fmt.Sprintf("r%d", w.rng.IntN(3))) }
@@ -297,7 +266,7 @@ func (w *world) submit() Event {
 	w.nextID++
 	q := Request{
 		ID: w.nextID, Model: models[w.rng.IntN(len(models))],
-		PromptTokens: w.rng.IntN(1000), OutputTokens: w.rng.IntN(100), Class: uint64(w.rng.IntN(2)),
+		PromptTokens: w.rng.IntN(1000), OutputTokens: w.rng.IntN(100),
 		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: w.run(), Seq: rollout.GroupSeq(w.rng.IntN(5))},
 			Sample: w.rng.IntN(3)},
 	}
@@ -314,7 +283,7 @@ func (w *world) endTry() Event {
 		ev.Try = max(0, q.try-w.rng.IntN(20)/19) // one in twenty is of an earlier try
 	}
 	if w.rng.IntN(2) == 0 {
-		ev.Outcome = Outcome(w.rng.IntN(int(Split) + 1))
+		ev.Outcome = Outcome(w.rng.IntN(int(Broken) + 1))
 	}
 	if ev.Outcome == Overloaded && w.rng.IntN(2) == 0 {
 		ev.RetryAfter = time.Duration(w.rng.IntN(10)) * time.Second

@@ -87,7 +87,7 @@ func newStreet(t *testing.T, seed uint64, habits uint8) *street {
 	}
 	n.life, n.engines, n.sizes = n.rng.IntN(2) == 0, 1+n.rng.IntN(3), 50+n.rng.IntN(2000)
 	// A neighbour has one bad habit, or all of them.
-	all := []Outcome{TimedOut, Failed, Broken, Refused, Missing, Overloaded, Aborted, Unfit, Split, Served}
+	all := []Outcome{TimedOut, Failed, Broken, Refused, Missing, Overloaded, Aborted, Unfit, Served}
 	if n.ends = all; habits%4 != 0 {
 		n.ends = all[int(habits/4)%len(all):][:1]
 	}
@@ -162,7 +162,7 @@ func (n *street) pester(run rollout.RunName) {
 		q := Request{
 			ID: id, Model: []string{"base", "base", "x", "nobody's"}[n.rng.IntN(4)], PromptTokens: 1 + n.rng.IntN(50_000),
 			OutputTokens: 1 + n.rng.IntN(5000),
-			Class:        uint64(n.rng.IntN(2)), Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run,
+			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run,
 				Seq: rollout.GroupSeq(n.rng.IntN(9))}, Sample: n.rng.IntN(9)},
 		}
 		if n.rng.IntN(3) == 0 {
@@ -219,9 +219,6 @@ func (n *street) sent(c Send) {
 	ev.Outcome = n.ends[n.rng.IntN(len(n.ends))]
 	if ev.Outcome == Overloaded {
 		ev.RetryAfter = n.between(time.Millisecond, time.Hour)
-	}
-	if ev.Outcome == Split && c.Batch == 0 {
-		ev.Outcome = Refused
 	}
 	ev.Code = rollout.Code(fmt.Sprint(ev.Outcome))
 	n.after(n.between(0, longestHold), func() { n.handle(ev) })

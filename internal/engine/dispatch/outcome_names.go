@@ -8,7 +8,7 @@ import (
 // outcomeNames are the outcomes as texts, by their numbers.
 var outcomeNames = []string{
 	Served: "served", Refused: "refused", Unfit: "unfit", Overloaded: "overloaded", Missing: "missing", Aborted: "aborted",
-	Failed: "failed", TimedOut: "timed_out", Broken: "broken", Split: "split",
+	Failed: "failed", TimedOut: "timed_out", Broken: "broken",
 }
 
 // MarshalText is the outcome's name.

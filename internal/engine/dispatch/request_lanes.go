@@ -22,17 +22,14 @@ type entry struct {
 	behind int
 
 	lane  *lane // while queued
-	bin   int
-	alone bool // to be sent without others
-	index int  // in lane.queue
-	due   int  // in Scheduler.deadlines, while queued; -1 without a deadline
+	index int   // in lane.queue
+	due   int   // in Scheduler.deadlines, while queued; -1 without a deadline
 	avoid rollout.EngineID
 	// refusedBy found fault with the request, and is not asked again.
 	refusedBy rollout.EngineID
 	missing   time.Time // since when engines denied having the model; zero: they did not
 
 	engine   *engine // while in flight
-	batch    *batch  // that it travels in; nil: alone
 	sentAt   time.Time
 	cost     int64 // credited to engine and run at dispatch
 	tries    int
@@ -82,11 +79,6 @@ type laneKey struct {
 	home  rollout.EngineID // where they wait, in a queue per engine; "": anywhere
 	// refused is the engine that found fault with these requests. They wait for another.
 	refused rollout.EngineID
-
-	// Of a run that batches: requests of one class may share a call.
-	class uint64
-	bin   int
-	alone bool
 }
 
 // lane is the queued requests of a run that the same engines may serve. A head that cannot be sent holds up only
@@ -184,9 +176,6 @@ func (s *Scheduler) intoLane(e *entry) {
 	key := laneKey{model: e.Model, avoid: e.avoid, refused: e.refusedBy}
 	if e.run.rules.Queue == runspec.EngineQueue {
 		key.home = s.assign(e)
-	}
-	if b := e.run.batcher; b != nil {
-		key.class, key.bin, key.alone = e.Class, e.bin, e.alone
 	}
 	e.lane = e.run.lane(key)
 	heap.Push(&e.lane.queue, e)

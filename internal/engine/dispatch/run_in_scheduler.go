@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +42,6 @@ type run struct {
 	stuck uint64 // the round in which nothing of it can be sent
 
 	lastHome rollout.EngineID // in whose queue a request was put last
-	batcher  *batcher         // nil: every request travels alone
 
 	// Means of recent answers, in 1/16 tokens, so that small differences are not lost to rounding.
 	promptGuess, outputGuess int64
@@ -75,33 +72,15 @@ func (s *Scheduler) forgetIfOver(r *run) {
 // follow takes new rules, and places what is queued by them.
 func (s *Scheduler) follow(r *run, rules runspec.Dispatch) {
 	r.over = false
-	if reflect.DeepEqual(r.rules, rules) {
+	if r.rules == rules {
 		return
 	}
 	r.rules = rules
-	r.batcher = r.batcher.follow(rules.Batching)
-	for _, q := range s.heldBy(r) {
-		if r.batcher != nil {
-			r.batcher.place(r, q)
-		}
-	}
 	lanes := r.lanes
 	r.lanes = nil
 	for _, l := range lanes {
 		s.relane(l)
 	}
-}
-
-// heldBy is the requests of a run, queued and in flight, in order of arrival.
-func (s *Scheduler) heldBy(r *run) []*entry {
-	var held []*entry
-	for _, q := range s.held {
-		if q.run == r {
-			held = append(held, q)
-		}
-	}
-	slices.SortFunc(held, func(a, b *entry) int { return cmp.Compare(a.arrival, b.arrival) })
-	return held
 }
 
 // lane finds the run's lane, or opens it.

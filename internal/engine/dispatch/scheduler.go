@@ -23,7 +23,6 @@ type Scheduler struct {
 	groups    boundedMap[rollout.GroupRef, home]
 	answers   boundedMap[rollout.EpisodeRef, int] // good ones so far
 	adapters  adapters
-	batches   uint64 // sent so far
 	rounds    uint64 // of dispatch
 	looks     uint64 // for engines that have room
 
@@ -122,9 +121,6 @@ func (s *Scheduler) submit(q *Request) {
 	s.held[q.ID] = e
 	e.run.held++
 	e.run.over = false
-	if b := e.run.batcher; b != nil {
-		b.place(e.run, e)
-	}
 	s.useAdapter(e.Model)
 	s.enqueue(e)
 }
@@ -163,28 +159,12 @@ func (s *Scheduler) drop(e *entry) {
 	s.forgetIfOver(e.run)
 }
 
-// send takes requests off the head of their lane to an engine, in one call.
+// send takes a request out of its lane to an engine.
 func (s *Scheduler) send(p pick) {
-	var b *batch
-	if p.lane.queue[0].run.batcher != nil {
-		s.batches++
-		b = &batch{id: s.batches, sentAt: s.now, bin: p.lane.bin}
-		p.to.batches++
-		p.lane.queue[0].run.batcher.last = p.lane.bin
+	if head := p.lane.queue[0]; head != p.first {
+		head.passed++
 	}
-	if p.first != nil {
-		if head := p.lane.queue[0]; head != p.first {
-			head.passed++
-		}
-		s.sendOne(p.first, p.to, nil)
-		return
-	}
-	for range p.n {
-		s.sendOne(p.lane.queue[0], p.to, b)
-	}
-}
-
-func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
+	q, to := p.first, p.to
 	s.dequeue(q)
 	q.engine, q.sentAt = to, s.now
 	q.tries++
@@ -206,13 +186,7 @@ func (s *Scheduler) sendOne(q *entry, to *engine, b *batch) {
 		to.standing(q.run).trial = q
 	}
 	s.setHome(q, to)
-	sent := Send{ID: q.ID, Engine: to.id, Try: q.tries}
-	if q.batch = b; b != nil {
-		b.size++
-		b.left++
-		sent.Batch = b.id
-	}
-	s.do(sent)
+	s.do(Send{ID: q.ID, Engine: to.id, Try: q.tries})
 }
 
 // recall takes a request in flight off its engine and takes back what the run was charged.
@@ -226,7 +200,6 @@ func (s *Scheduler) recall(q *entry) {
 	q.run.service -= q.cost
 	q.run.lets(q, s.began)
 	q.engine = nil
-	s.leaveBatch(q, e)
 	if st := e.standingOf(q.run); st != nil && st.trial == q {
 		st.trial = nil
 	}

@@ -33,7 +33,6 @@ type EngineStats struct {
 	Breaker  string // closed, open, probing or half_open
 	Draining bool
 	InFlight int
-	Batches  int                     // in flight, of runs that batch
 	Limit    int                     // as told
 	Window   int                     // what overload has left of it
 	Load     int64                   // expected work in flight, in weighted tokens
@@ -88,8 +87,7 @@ type RunStats struct {
 	Run      rollout.RunName
 	Queued   int
 	InFlight int
-	Service  int64      // weighted tokens; only differences between runs mean something
-	Bins     []BinStats // of a run that batches
+	Service  int64 // weighted tokens; only differences between runs mean something
 }
 
 // Stats is the scheduler's state; it shares nothing with it.
@@ -103,12 +101,11 @@ func (s *Scheduler) Stats() Stats {
 		st.Breakers = append(st.Breakers, s.breakers(e)...)
 		st.Engines = append(st.Engines, EngineStats{
 			ID: e.id, Breaker: breakerStates[e.all.state], Draining: e.draining,
-			InFlight: len(e.inFlight), Batches: e.batches, Limit: e.limit, Window: e.left(), Load: e.load, Runs: e.byRun(),
+			InFlight: len(e.inFlight), Limit: e.limit, Window: e.left(), Load: e.load, Runs: e.byRun(),
 		})
 	}
 	for _, r := range s.runs {
-		st.Runs = append(st.Runs, RunStats{Run: r.name, Queued: r.queued, InFlight: r.held - r.queued, Service: r.service,
-			Bins: r.batcher.stats(r)})
+		st.Runs = append(st.Runs, RunStats{Run: r.name, Queued: r.queued, InFlight: r.held - r.queued, Service: r.service})
 	}
 	return st
 }

@@ -18,11 +18,10 @@ import (
 //	> config max_queued=2 max_tries=2 suspect_after=3 affinity=8 no_engine=60s worker=w1
 //	> [+1s] engine a limit=2 models=m adapters=m-v1,m-v2 slots=1 elsewhere=4
 //	> [+1s] sample a running=8 waiting=4 kv=0.5 preempted=1 life=now
-//	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 class=1 deadline=5s home=a
-//	> [+1s] served 1 3 | refused 1 | unfit 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 code=x | timedout 1 | broken 1 | split 1
+//	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 deadline=5s home=a
+//	> [+1s] served 1 3 | refused 1 | unfit 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 code=x | timedout 1 | broken 1
 //	> [+1s] cancel 1 | drain a | down a | probed a ok | probed a dead | over r | tick | stats
 //	> [+1s] rules r policy=round_robin per_engine=1 slack=2 group=3 slots=1 order=arrival ageing=5 queue=per_engine
-//	        batch=8 window=1s calls=1 memory=1000 latency=50ms bins=2 ends=64 by=total select=round_robin
 //
 // An outcome is of the request's latest try unless try=N says otherwise. [+1s] lets time pass first.
 func TestScripts(t *testing.T) {
@@ -41,22 +40,12 @@ type player struct {
 }
 
 func rulesOf(a *eventscript.Event) runspec.Dispatch {
-	rules := runspec.Dispatch{
+	return runspec.Dispatch{
 		Policy: runspec.DispatchPolicy(a.Text("policy")), MaxInFlightPerEngine: a.Int("per_engine"),
 		AffinitySlack: a.Int("slack"), GroupPerEngine: a.Int("group"), AdapterSlots: a.Int("slots"),
 		Order: runspec.DispatchOrder(a.Text("order")), Ageing: a.Float("ageing"),
 		Queue: runspec.DispatchQueue(a.Text("queue")),
-		Batching: runspec.Batching{
-			MaxBatchSize: a.Int("batch"), FlushWindow: rollout.Duration(a.Duration("window")), BatchesPerEngine: a.Int("calls"),
-			MemoryTokens: a.Int("memory"), TokenLatency: rollout.Duration(a.Duration("latency")),
-			Bins: a.Int("bins"), BinBy: runspec.BinLength(a.Text("by")), BinSelect: runspec.BinSelect(a.Text("select")),
-		},
 	}
-	for _, end := range a.List("ends") {
-		n, _ := strconv.Atoi(end)
-		rules.Batching.Boundaries = append(rules.Batching.Boundaries, n)
-	}
-	return rules
 }
 
 // each is the requests that a word names: 7, or 3..5.
@@ -124,7 +113,7 @@ func (p *player) events(a *eventscript.Event) ([]Event, error) {
 
 var outcomes = map[string]Outcome{
 	"served": Served, "refused": Refused, "unfit": Unfit, "overloaded": Overloaded, "missing": Missing, "aborted": Aborted,
-	"failed": Failed, "timedout": TimedOut, "broken": Broken, "split": Split,
+	"failed": Failed, "timedout": TimedOut, "broken": Broken,
 }
 
 func (p *player) event(name string, id ID, a *eventscript.Event) (Event, error) {
@@ -140,7 +129,7 @@ func (p *player) event(name string, id ID, a *eventscript.Event) (Event, error) 
 	case "submit":
 		q := Request{
 			ID: id, Model: cmp.Or(a.Text("model"), "m"), PromptTokens: a.Int("prompt"), OutputTokens: a.Int("output"),
-			Class: uint64(a.Int("class")), Home: rollout.EngineID(a.Text("home")),
+			Home: rollout.EngineID(a.Text("home")),
 			Episode: rollout.EpisodeRef{
 				GroupRef: rollout.GroupRef{Run: rollout.RunName(cmp.Or(a.Text("run"), "r")), Seq: rollout.GroupSeq(a.Int("group"))},
 				Sample:   a.Int("sample"),
@@ -196,9 +185,6 @@ func (p *player) show(commands []Command) string {
 			if c.Try > 1 {
 				fmt.Fprintf(&b, ", try %d", c.Try)
 			}
-			if c.Batch > 0 {
-				fmt.Fprintf(&b, ", in batch %d", c.Batch)
-			}
 		case Abandon:
 			fmt.Fprintf(&b, "abandon %d on %s, try %d", c.ID, c.Engine, c.Try)
 		case Reject:
@@ -228,12 +214,6 @@ func (p *player) stats() string {
 	}
 	for _, r := range st.Runs {
 		fmt.Fprintf(&b, "run %s: queued %d, in flight %d, service %d\n", r.Run, r.Queued, r.InFlight, r.Service)
-		for i, bin := range r.Bins {
-			fmt.Fprintf(&b, "  bin %d, %d to %d: queued %d, next batch %d; %d batches of %d; variance %.1f, range %.1f, "+
-				"max/mean %.3f, padding %.3f\n",
-				i, bin.From, bin.To, bin.Queued, bin.Target, bin.Batches, bin.Requests, bin.Variance, bin.Range,
-				bin.MaxOverMean, bin.Padding)
-		}
 	}
 	return b.String()
 }

@@ -16,10 +16,9 @@ func (s *Scheduler) tryEnded(ev *TryEnded) {
 		s.late(q, ev)
 		return
 	}
-	e, b := q.engine, q.batch
+	e := q.engine
 	st := e.standingOf(q.run)
 	trial := st != nil && st.trial == q
-	b.answered(ev)
 	s.recall(q)
 	switch ev.Outcome {
 	case Served:
@@ -46,16 +45,8 @@ func (s *Scheduler) tryEnded(ev *TryEnded) {
 		s.again(q, e)
 	case Failed, TimedOut, Broken:
 		s.charge(q)
-		// A call that fails is one failure, however many requests it carried.
-		if b.failsFirst() {
-			s.fails(q, e, ev, trial)
-		}
+		s.fails(q, e, ev, trial)
 		s.again(q, e)
-	case Split:
-		s.charge(q)
-		s.answered(q, e, false)
-		q.alone = true
-		s.enqueue(q)
 	}
 }
 

@@ -88,7 +88,8 @@ func (t Table) object(s map[string]any, v reflect.Value, path string) {
 		at := Join(path, f.name)
 		properties[f.name] = t.schema(v.FieldByIndex(f.index), at)
 		key, _ := t.Key(at)
-		open := isOpen(v.Type()) || isOpen(v.FieldByIndex(f.index).Type())
+		of := v.FieldByIndex(f.index).Type()
+		open := isOpen(v.Type()) || isOpen(of) && of.NumField() > 0 // one without keys of its own asks for nothing
 		if key.Required && v.FieldByIndex(f.index).IsZero() || open {
 			required = append(required, f.name)
 		}

@@ -1,9 +1,5 @@
 package runspec
 
-import (
-	"github.com/millrace/millrace/internal/rollout"
-)
-
 // Dispatch says how a run's requests are spread over the engines, and in what order. The zero value of a field is its
 // default.
 type Dispatch struct {
@@ -24,10 +20,18 @@ type Dispatch struct {
 	Order DispatchOrder `json:"order,omitempty"`
 	// Ageing is for the order shortest_first: how many tokens a request seems shorter for each second that it waits.
 	// 0: it never does, and long requests may starve.
-	Ageing   float64       `json:"ageing,omitempty"`
-	Queue    DispatchQueue `json:"queue,omitempty"`
-	Batching Batching      `json:"batching,omitzero"`
+	Ageing float64       `json:"ageing,omitempty"`
+	Queue  DispatchQueue `json:"queue,omitempty"`
+
+	// Batching was for engines that batch statically.
+	Batching Former `json:"batching,omitzero"`
 }
+
+// Former is a section of earlier versions. It is read, for their records and clients spell it out, and says nothing.
+type Former struct{}
+
+// UnmarshalJSON takes whatever it said.
+func (*Former) UnmarshalJSON([]byte) error { return nil }
 
 // DispatchPolicy names a way of choosing an engine.
 type DispatchPolicy string
@@ -55,48 +59,4 @@ type DispatchQueue string
 const (
 	SharedQueue DispatchQueue = "shared"     // any engine takes the next request
 	EngineQueue DispatchQueue = "per_engine" // a request is assigned to an engine when it arrives
-)
-
-// Batching is for engines that batch statically: several prompts travel in one call, and the next call
-// waits until the last one is answered. An engine that batches by itself, as vLLM does, needs none of it.
-type Batching struct {
-	MaxBatchSize int `json:"max_batch_size,omitempty"` // prompts in one call; 0: no batching
-	// FlushWindow is how long an incomplete batch may wait for more requests while an engine is idle. It counts
-	// from the oldest request's arrival, so that time spent waiting for a busy engine is not waited again.
-	FlushWindow      rollout.Duration `json:"flush_window,omitempty"`
-	BatchesPerEngine int              `json:"batches_per_engine,omitempty"` // calls at a time; 0: one
-
-	// MemoryTokens is how many tokens, prompts and answers together, one batch has room for; Overflow is the accepted
-	// probability that it needs more. 0 tokens: no such bound; 0 overflow: 0.05.
-	MemoryTokens int     `json:"memory_tokens,omitempty"`
-	Overflow     float64 `json:"overflow,omitempty"`
-	// TokenLatency is the time per output token that a batch may take; the batch size is steered to it. 0: no such
-	// bound.
-	TokenLatency rollout.Duration `json:"token_latency,omitempty"`
-
-	// Bins splits requests by expected length; a batch is of one bin. 0: one bin. Boundaries are the lengths at
-	// which bins end, one fewer than there are bins; none: the bins hold equally many of the recent requests.
-	Bins       int       `json:"bins,omitempty"`
-	Boundaries []int     `json:"boundaries,omitempty"`
-	BinBy      BinLength `json:"bin_by,omitempty"`
-	BinSelect  BinSelect `json:"bin_select,omitempty"`
-}
-
-// BinLength says which length of a request decides its bin.
-type BinLength string
-
-// The lengths; the empty one is OutputLength.
-const (
-	OutputLength BinLength = "output"
-	TotalLength  BinLength = "total" // prompt and output
-)
-
-// BinSelect says which bin the next batch is taken from.
-type BinSelect string
-
-// The selections; the empty one is OldestHead.
-const (
-	OldestHead   BinSelect = "oldest_head"
-	LongestQueue BinSelect = "longest_queue"
-	BinsInTurn   BinSelect = "round_robin"
 )

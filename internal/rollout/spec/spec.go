@@ -129,11 +129,6 @@ func (c *checker) spec(s *runspec.Spec) {
 	c.fail(c.sound("buffer.groups_per_step") && b.Outstanding() > runspec.MaxOutstanding, "buffer.depth",
 		"%d times groups_per_step %d is %d outstanding groups; %d is the most",
 		b.Depth, b.GroupsPerStep, b.Outstanding(), runspec.MaxOutstanding)
-	bins := s.Dispatch.Batching
-	c.fail(c.sound("dispatch.batching.bins") && len(bins.Boundaries) > 0 && len(bins.Boundaries) != bins.Bins-1,
-		"dispatch.batching.boundaries",
-		"%d boundaries for %d bins; want one fewer than there are bins, or none", len(bins.Boundaries), bins.Bins)
-	c.fail(!slices.IsSorted(bins.Boundaries), "dispatch.batching.boundaries", "%v do not rise", bins.Boundaries)
 	c.fail(!strings.HasPrefix(s.Adapters.PathPrefix, "/"), "adapters.path_prefix",
 		"%q is not an absolute path", s.Adapters.PathPrefix)
 	c.policies(s)

@@ -134,9 +134,6 @@ func anySetup(r *virtualtime.Random) Setup {
 		Engines: 1 + r.IntN(4), Profile: DefaultProfile, MaxNumSeqs: one(r, 0, 1, 4), MaxInFlight: one(r, 0, 4),
 		MaxLoRAs: r.IntN(4), ColdStart: upTo(r, 60), CallTime: one(r, 0, 0, 3*second),
 	}
-	if s.Fleet.MaxNumSeqs > 1 && s.Fleet.MaxInFlight == 0 && r.IntN(2) == 0 {
-		s.Dispatch.Batching = runspec.Batching{MaxBatchSize: 4, FlushWindow: second / 4}
-	}
 	s.Fleet.Events = anyEvents(r, s.Fleet.Engines)
 	s.Trainer = Trainer{
 		Load: upTo(r, 2), Train: upTo(r, 20), Publish: upTo(r, 5), PublishInBackground: r.IntN(2) == 0,

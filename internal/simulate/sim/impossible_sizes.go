@@ -23,11 +23,6 @@ func (c *checker) sizes(s *Setup) {
 	prompt, output := int(d.Prompt.Mean+d.Growth*(d.Phases.Mean-1)), int(d.Output.Mean)
 	c.fail(s.Sampling.MaxTokens > 0 && output > s.Sampling.MaxTokens, "workload.distribution.output_tokens.mean",
 		"answers of %d tokens in the mean cannot be: sampling.max_tokens is %d", output, s.Sampling.MaxTokens)
-	if room := s.Dispatch.Batching.MemoryTokens; s.Dispatch.Batching.MaxBatchSize > 0 && room > 0 {
-		c.fail(prompt+output > room, "dispatch.batching.memory_tokens",
-			"not even one request fits a batch: prompts of up to %d tokens and answers of %d are more than %d", prompt, output,
-			room)
-	}
 	if profile == nil {
 		return
 	}

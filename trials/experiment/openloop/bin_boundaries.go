@@ -5,17 +5,6 @@ import (
 	"slices"
 )
 
-// EqualMass is where k bins end that hold equally many of the lengths. For uniform lengths no bins are better (Guldogan
-// et al., arXiv 2412.04504, lemma 4.1).
-func EqualMass(lengths []int, k int) []int {
-	sorted := slices.Sorted(slices.Values(lengths))
-	var ends []int
-	for i := 1; i < k; i++ {
-		ends = append(ends, sorted[i*len(sorted)/k])
-	}
-	return ends
-}
-
 // ExponentialBins is where k bins end for lengths that are exponential with a mean, in batches of so many requests:
 // with q(i) the share of lengths beyond the end of bin i, q(k-2)/q(k-1) is the harmonic number of the batch, and
 // q(i-1)/q(i) = 1 + ln(q(i)/q(i+1)) (the same paper, appendix A.4, which minimises an upper bound).

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
+	"github.com/millrace/millrace/trials/experiment/staticbatch"
 	"github.com/millrace/millrace/trials/experiment/wholebatch"
 )
 
@@ -34,13 +34,12 @@ func wholeBatches(int) (enginemodel.Engine, error) {
 		OutputOnly: true})
 }
 
-// multiBin is the paper's scheduler as a run spec asks for it: bins of equal mass, full batches only, and those in the
-// order in which they became full.
-func multiBin(bins int) runspec.Dispatch {
-	rules := runspec.Dispatch{Order: runspec.ArrivalOrder, AffinitySlack: -1, Batching: runspec.Batching{
-		MaxBatchSize: batchSize, Bins: bins, FlushWindow: rollout.Duration(10_000 * time.Hour)}}
+// multiBin is the paper's scheduler: bins of equal mass, full batches only, and those in the order in which they became
+// full.
+func multiBin(bins int) staticbatch.Rules {
+	rules := staticbatch.Rules{MaxBatchSize: batchSize, Bins: bins, FlushWindow: rollout.Duration(10_000 * time.Hour)}
 	for i := 1; i < bins; i++ {
-		rules.Batching.Boundaries = append(rules.Batching.Boundaries, boundary(i, bins))
+		rules.Boundaries = append(rules.Boundaries, boundary(i, bins))
 	}
 	return rules
 }
@@ -107,7 +106,7 @@ func fullBatches(o Outcome, requests []Request) (n int, end, latency float64) {
 func saturated(t *testing.T, n, bins int, errorShare float64) float64 {
 	t.Helper()
 	requests := uniformRequests(n, bins, 0, errorShare, 7)
-	out, err := Play(Setting{Requests: requests, Engines: 1, Engine: wholeBatches, Rules: multiBin(bins)})
+	out, err := Play(Setting{Requests: requests, Engines: 1, Engine: wholeBatches, Batching: multiBin(bins)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +179,7 @@ func TestLatencyOfBins(t *testing.T) {
 				t.Errorf("the lemma says %.3f, want %.2f", lemma, want)
 			}
 			requests := uniformRequests(48_000, bins, rate, 0, 11)
-			out, err := Play(Setting{Requests: requests, Engines: 64, Engine: wholeBatches, Rules: multiBin(bins)})
+			out, err := Play(Setting{Requests: requests, Engines: 64, Engine: wholeBatches, Batching: multiBin(bins)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,12 +198,12 @@ func TestExampleOfBins(t *testing.T) {
 		requests = append(requests, Request{Output: seconds * perSecond, Predicted: seconds * perSecond})
 	}
 	for bins, want := range map[int]float64{1: 11, 2: 8} {
-		batching := runspec.Batching{MaxBatchSize: 2, Bins: bins, FlushWindow: rollout.Duration(time.Hour)}
+		batching := staticbatch.Rules{MaxBatchSize: 2, Bins: bins, FlushWindow: rollout.Duration(time.Hour)}
 		if bins == 2 {
 			batching.Boundaries = []int{4 * perSecond}
 		}
 		out, err := Play(Setting{Requests: requests, Engines: 1, Engine: wholeBatches,
-			Rules: runspec.Dispatch{Order: runspec.ArrivalOrder, AffinitySlack: -1, Batching: batching}})
+			Batching: batching})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,10 +230,10 @@ func TestMemoryBoundOfBatches(t *testing.T) {
 		}
 		return requests
 	}
-	play := func(requests []Request, batching runspec.Batching) (mostOften int, over float64) {
+	play := func(requests []Request, batching staticbatch.Rules) (mostOften int, over float64) {
 		batching.FlushWindow = rollout.Duration(time.Hour)
 		out, err := Play(Setting{Requests: requests, Engines: 1, Engine: wholeBatches, Limit: 64,
-			Rules: runspec.Dispatch{Order: runspec.ArrivalOrder, AffinitySlack: -1, Batching: batching}})
+			Batching: batching})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,13 +251,13 @@ func TestMemoryBoundOfBatches(t *testing.T) {
 		return slices.Index(sizes, slices.Max(sizes)), over / float64(len(out.Batches))
 	}
 	inTurn := chosen(func(i int) bool { return i%2 == 0 })
-	if size, _ := play(inTurn, runspec.Batching{MaxBatchSize: 64, MemoryTokens: room}); size != 16 {
+	if size, _ := play(inTurn, staticbatch.Rules{MaxBatchSize: 64, MemoryTokens: room}); size != 16 {
 		t.Errorf("batches of %d, want 16", size)
 	}
 	random := virtualtime.NewRandom(5, "lengths")
 	drawn := chosen(func(int) bool { return random.Float64() < 0.5 })
 	for size, want := range map[int]struct{ least, most float64 }{16: {0.01, 0.05}, 18: {0.2, 0.3}, 20: {0.35, 0.5}} {
-		if _, over := play(drawn, runspec.Batching{MaxBatchSize: size}); over < want.least || over > want.most {
+		if _, over := play(drawn, staticbatch.Rules{MaxBatchSize: size}); over < want.least || over > want.most {
 			t.Errorf("%.3f of batches of %d are too big, want %g to %g", over, size, want.least, want.most)
 		}
 	}
@@ -272,7 +271,7 @@ func TestUniformBinsOfEqualMassAreOptimal(t *testing.T) {
 		lengths = append(lengths, 1000+i*19/20)
 	}
 	for _, k := range []int{2, 4, 8} {
-		equal, optimal := EqualMass(lengths, k), OptimalBins(lengths, k, batchSize)
+		equal, optimal := staticbatch.EqualMass(lengths, k), OptimalBins(lengths, k, batchSize)
 		for i := range equal {
 			if math.Abs(float64(equal[i]-optimal[i])) > 2*19_000/cuts {
 				t.Errorf("%d bins end at %v, the best at %v", k, equal, optimal)
@@ -312,7 +311,7 @@ func TestExponentialBins(t *testing.T) {
 			whole[i] = int(ends[i])
 		}
 		papers := ExpectedLongest(lengths, whole, batchSize)
-		equal := ExpectedLongest(lengths, EqualMass(lengths, k), batchSize)
+		equal := ExpectedLongest(lengths, staticbatch.EqualMass(lengths, k), batchSize)
 		best := ExpectedLongest(lengths, OptimalBins(lengths, k, batchSize), batchSize)
 		t.Logf("%d bins: equal mass %.0f, the paper's %.0f, the best %.0f", k, equal, papers, best)
 		if papers >= equal || best > papers*1.01 {

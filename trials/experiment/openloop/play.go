@@ -1,21 +1,21 @@
 // Package openloop plays requests that come when they come against modelled engines, through the service's own
-// dispatcher (package serving), and sums up how it went. What is measured, and how exactly, is in metrics.go: the same
-// for every policy, so that policies can be compared.
+// dispatcher (dispatcher.go) or in static batches (batcher.go), and sums up how it went. What is measured, and how
+// exactly, is in metrics.go: the same for every policy, so that policies can be compared.
 //
 // Start reading at Setting and Play.
 package openloop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/engine/dispatch"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
-	"github.com/millrace/millrace/internal/simulate/sim/serving"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
+
+	"github.com/millrace/millrace/trials/experiment/staticbatch"
 )
 
 // Request is one arrival, and what the dispatcher is told of it.
@@ -37,6 +37,8 @@ type Setting struct {
 	Models func(number int) []string
 	Limit  int // requests in flight per engine; 0: as many as a batch may have, or all
 	Rules  runspec.Dispatch
+	// Batching has requests leave in batches, by staticbatch and not by the service's dispatcher; its zero value does not.
+	Batching staticbatch.Rules
 }
 
 // Outcome is what became of every request and every engine.
@@ -60,9 +62,6 @@ type Batch struct {
 	Requests []int // by number
 }
 
-// run is the name under which all requests are dispatched.
-const run = rollout.RunName("open-loop")
-
 const anyModel = "model"
 
 // Play plays a setting to its end.
@@ -70,12 +69,13 @@ func Play(s Setting) (Outcome, error) {
 	if err := s.validate(); err != nil {
 		return Outcome{}, err
 	}
-	p := &player{setting: s, agenda: virtualtime.NewAgenda(), batches: map[uint64]int{}, numbers: map[dispatch.ID]int{}}
+	p := &player{setting: s, agenda: virtualtime.NewAgenda()}
 	p.out.Served = make([]Served, len(s.Requests))
-	p.fleet = serving.New(p.agenda, serving.Config{
-		Scheduler: dispatch.Config{MaxQueued: len(s.Requests) + 1}, Log: p.log, Start: time.Unix(0, 0).UTC(),
-	})
-	p.fleet.Rules(run, s.Rules)
+	if s.Batching.MaxBatchSize > 0 {
+		p.to = newBatcher(p)
+	} else {
+		p.to = newDispatcher(p)
+	}
 	if err := p.addEngines(); err != nil {
 		return Outcome{}, err
 	}
@@ -116,47 +116,27 @@ func (s Setting) validate() error {
 type player struct {
 	setting  Setting
 	agenda   *virtualtime.Agenda
-	fleet    *serving.Fleet
+	to       taker
 	engines  []enginemodel.Engine
-	ids      []rollout.EngineID
 	arrivals *virtualtime.Timer
 
-	next    int // request to come
-	ended   int
-	batches map[uint64]int // of the dispatcher, to those of the outcome
-	numbers map[dispatch.ID]int
-	failed  error
-	refusal error // of an engine, the first
-	out     Outcome
+	next   int // request to come
+	ended  int
+	failed error
+	out    Outcome
 }
 
-// refusalKeeper keeps why an engine refused a batch, of which the dispatcher learns only that it did.
-type refusalKeeper struct {
-	enginemodel.Engine
-	first *error
-}
-
-// Submit passes a batch on.
-func (k *refusalKeeper) Submit(now time.Duration, calls []enginemodel.Call) error {
-	err := k.Engine.Submit(now, calls)
-	if err != nil && *k.first == nil {
-		*k.first = err
-	}
-	return err
-}
-
-// engineID sorts like the number: among idle engines the dispatcher takes the first.
-func engineID(number int) rollout.EngineID {
-	return rollout.EngineID(fmt.Sprintf("engine-%06d", number))
+// taker takes requests and brings them to engines: the service's dispatcher, or one that sends them in batches.
+type taker interface {
+	// addEngine adds the engine of the next number.
+	addEngine(e enginemodel.Engine, limit int, models []string)
+	submit(now time.Duration, number int, r *Request)
 }
 
 func (p *player) addEngines() error {
 	limit := p.setting.Limit
 	if limit == 0 {
-		limit = max(p.setting.Rules.Batching.MaxBatchSize, 1) * max(1, p.setting.Rules.Batching.BatchesPerEngine)
-		if p.setting.Rules.Batching.MaxBatchSize == 0 {
-			limit = len(p.setting.Requests)
-		}
+		limit = p.setting.Batching.MaxBatchSize * p.setting.Batching.PerEngine()
 	}
 	for i := range p.setting.Engines {
 		e, err := p.setting.Engine(i)
@@ -167,10 +147,8 @@ func (p *player) addEngines() error {
 		if p.setting.Models != nil {
 			models = p.setting.Models(i)
 		}
-		e = &refusalKeeper{e, &p.refusal}
 		p.engines = append(p.engines, e)
-		p.ids = append(p.ids, engineID(i))
-		p.fleet.AddEngine(p.ids[i], e, limit, 0, models)
+		p.to.addEngine(e, cmp.Or(limit, len(p.setting.Requests)), models)
 	}
 	return nil
 }
@@ -181,64 +159,31 @@ func (p *player) Happen(now time.Duration, _ uint64) {
 		i := p.next
 		p.next++
 		r := p.setting.Requests[i]
-		model := r.Model
-		if model == "" {
-			model = anyModel
-		}
-		p.fleet.Submit(serving.Request{
-			Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(i)}},
-			Model:   model, Prompt: r.Prompt, Output: r.Output, ToldPrompt: r.Prompt, ToldOutput: r.Predicted,
-			Class: r.Class, Client: p, Tag: uint64(i),
-		})
+		r.Model = cmp.Or(r.Model, anyModel)
+		p.to.submit(now, i, &r)
 	}
 	if p.next < len(p.setting.Requests) {
 		p.arrivals.Set(p.setting.Requests[p.next].At)
 	}
 }
 
-// log notes which requests travel together.
-func (p *player) log(_ time.Time, ev dispatch.Event, commands []dispatch.Command) {
-	if submitted, ok := ev.(dispatch.Submit); ok {
-		p.numbers[submitted.ID] = int(submitted.Episode.Seq)
+// sent notes requests that travel together.
+func (p *player) sent(engine int, requests ...int) {
+	now := p.agenda.Now()
+	for _, i := range requests {
+		p.out.Served[i] = Served{Sent: now, Engine: engine, Batch: len(p.out.Batches)}
 	}
-	for _, c := range commands {
-		sent, ok := c.(dispatch.Send)
-		if !ok {
-			continue
-		}
-		i := p.numbers[sent.ID]
-		b, known := p.batches[sent.Batch]
-		if !known || sent.Batch == 0 {
-			b = len(p.out.Batches)
-			p.batches[sent.Batch] = b
-			p.out.Batches = append(p.out.Batches, Batch{Sent: p.agenda.Now(), Engine: p.number(sent.Engine)})
-		}
-		p.out.Batches[b].Requests = append(p.out.Batches[b].Requests, i)
-		p.out.Served[i] = Served{Sent: p.agenda.Now(), Engine: p.out.Batches[b].Engine, Batch: b}
-	}
+	p.out.Batches = append(p.out.Batches, Batch{Sent: now, Engine: engine, Requests: requests})
 }
 
-func (p *player) number(id rollout.EngineID) int {
-	for i, known := range p.ids {
-		if known == id {
-			return i
-		}
-	}
-	return -1
-}
-
-// Answered takes in the end of a request.
-func (p *player) Answered(now time.Duration, tag uint64, answer serving.Answer) {
+func (p *player) answered(now time.Duration, number int) {
 	p.ended++
-	p.out.Served[tag].Ended = now
-	delete(p.numbers, answer.ID)
-	if answer.Rejected != "" && p.failed == nil {
-		r := p.setting.Requests[tag]
-		p.failed = fmt.Errorf("request %d (%d prompt and %d output tokens) was rejected at %v: %s", tag, r.Prompt, r.Output,
-			now, answer.Rejected)
-		if p.refusal != nil {
-			p.failed = fmt.Errorf("%w: %w", p.failed, p.refusal)
-		}
+	p.out.Served[number].Ended = now
+}
+
+func (p *player) fail(err error) {
+	if p.failed == nil {
+		p.failed = err
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
+	"github.com/millrace/millrace/trials/experiment/staticbatch"
 	"github.com/millrace/millrace/trials/experiment/wholebatch"
 )
 
@@ -52,9 +52,8 @@ func TestMetricsByHand(t *testing.T) {
 		Engine: func(number int) (enginemodel.Engine, error) {
 			return wholebatch.NewWholeBatch(wholebatch.WholeBatchConfig{Time: wholebatch.LongestTime(1)})
 		},
-		Models: func(number int) []string { return [][]string{{anyModel}, {"other"}}[number] },
-		Rules: runspec.Dispatch{Order: runspec.ArrivalOrder, AffinitySlack: -1,
-			Batching: runspec.Batching{MaxBatchSize: 2}}})
+		Models:   func(number int) []string { return [][]string{{anyModel}, {"other"}}[number] },
+		Batching: staticbatch.Rules{MaxBatchSize: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 // Package seed003 is the three schedulers that seed note 003 describes, as its own program has them: a fixed batch, a
-// batch sized by feedback, and the same with a queue and a controller for each bin. The service has none of that
-// controller, which is not the one of the paper that the note names; here it can be compared with the paper's, which
-// the service does have (package dispatch).
+// batch sized by feedback, and the same with a queue and a controller for each bin. Its controller is not the one of
+// the paper that the note names; here it can be compared with the paper's, which package staticbatch has.
 //
 // Start reading at Play.
 package seed003

@@ -19,7 +19,7 @@ type logFile struct{ bytes.Buffer }
 
 func (*logFile) Close() error { return nil }
 
-// TestLoggedEventsReplayIdentically: engines fail, hang, are lost and come back, callers go away, a run batches; and
+// TestLoggedEventsReplayIdentically: engines fail, hang, are lost and come back, callers go away, rules change; and
 // the log of it brings the same decisions.
 func TestLoggedEventsReplayIdentically(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -51,8 +51,7 @@ func TestLoggedEventsReplayIdentically(t *testing.T) {
 				r.SetEngines(r.with("a", enginestate.EngineLost))
 			case 100:
 				r.SetEngines(r.list())
-				r.SetRules("r", runspec.Dispatch{Policy: runspec.RoundRobin, Batching: runspec.Batching{MaxBatchSize: 4,
-					FlushWindow: rollout.Duration(time.Second)}})
+				r.SetRules("r", runspec.Dispatch{Policy: runspec.RoundRobin})
 			case 150:
 				r.SetEngines(r.with("c", enginestate.EngineDraining))
 			}

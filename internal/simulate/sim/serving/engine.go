@@ -23,8 +23,8 @@ type engine struct {
 	lost     bool
 	inFlight int
 
-	calls  []enginemodel.Call // being submitted
-	tokens int64              // that it had worked on at the last sample
+	call   [1]enginemodel.Call // being submitted
+	tokens int64               // that it had worked on at the last sample
 	lifeAt time.Time
 	window engineWindow
 }
@@ -149,17 +149,11 @@ func (e *engine) callOf(q *request) enginemodel.Call {
 	return enginemodel.Call{ID: uint64(q.id), Adapter: adapter, Prompt: q.Prompt, Output: q.Output, Shared: q.Shared}
 }
 
-// submit gives an engine the calls that have come together.
-func (f *Fleet) submit(now time.Duration, e *engine) {
-	if err := e.model.Submit(now, e.calls); err != nil {
-		for _, c := range e.calls {
-			q := f.requests[dispatch.ID(c.ID)]
-			outcome := dispatch.Refused
-			if q.together {
-				outcome = dispatch.Split // nobody knows which of the requests was at fault
-			}
-			f.answers(now, q, outcome)
-		}
+// submit gives an engine a request that has come to it.
+func (f *Fleet) submit(now time.Duration, e *engine, q *request) {
+	e.call[0] = e.callOf(q)
+	if err := e.model.Submit(now, e.call[:]); err != nil {
+		f.answers(now, q, dispatch.Refused)
 	}
 	f.collect(now, e)
 }

@@ -23,7 +23,6 @@ type Request struct {
 	Output  int    // tokens that the answer will have
 	// ToldPrompt and ToldOutput are what the dispatcher is told to expect; 0: it is not told.
 	ToldPrompt, ToldOutput int
-	Class                  uint64               // see dispatch.Request
 	Deadline               time.Duration        // when its wait in the queue ends; 0: never
 	Timeout                time.Duration        // bounds each try; 0: it may take forever
 	Shared                 []enginemodel.Prefix // see enginemodel.Call
@@ -88,9 +87,6 @@ type Fleet struct {
 	requests map[dispatch.ID]*request // held
 	slots    []*request               // every one that was ever made, by its slot
 	spare    []*request
-	calls    []sharedCall    // on their way to engines
-	spared   []int32         // places in calls to use again
-	batch    []dispatch.Send // of one batch, while commands are followed
 
 	engines  map[rollout.EngineID]*engine
 	order    []*engine // those that take requests, as they were added
@@ -150,7 +146,7 @@ func (f *Fleet) Submit(r Request) dispatch.ID {
 		f.sample.Set(f.nextSample())
 	}
 	ask := dispatch.Request{
-		ID: q.id, Episode: r.Episode, Model: r.Model, PromptTokens: r.ToldPrompt, OutputTokens: r.ToldOutput, Class: r.Class,
+		ID: q.id, Episode: r.Episode, Model: r.Model, PromptTokens: r.ToldPrompt, OutputTokens: r.ToldOutput,
 	}
 	if r.Deadline > 0 {
 		ask.Deadline = f.start.Add(r.Deadline)
@@ -183,17 +179,9 @@ func (f *Fleet) handle(ev dispatch.Event) {
 		f.cfg.Log(f.start.Add(now), ev, commands)
 	}
 	for _, c := range commands {
-		sent, isSend := c.(dispatch.Send)
-		if len(f.batch) > 0 && (!isSend || sent.Batch != f.batch[0].Batch) {
-			f.sendTogether(now)
-		}
 		switch c := c.(type) {
 		case dispatch.Send:
-			if c.Batch == 0 {
-				f.send(now, c)
-			} else {
-				f.batch = append(f.batch, c)
-			}
+			f.send(now, c)
 		case dispatch.Abandon:
 			f.abandon(now, f.requests[c.ID])
 		case dispatch.Reject:
@@ -204,9 +192,6 @@ func (f *Fleet) handle(ev dispatch.Event) {
 			f.wake.Set(c.At.Sub(f.start))
 		case dispatch.Opened, dispatch.Closed:
 		}
-	}
-	if len(f.batch) > 0 {
-		f.sendTogether(now)
 	}
 }
 

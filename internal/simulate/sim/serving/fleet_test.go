@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/internal/engine/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
@@ -256,31 +255,16 @@ func TestCourses(t *testing.T) {
 	}
 }
 
-// TestBatches: the requests of one batch are one call, and one that the engine refuses is sent again in parts.
-func TestBatches(t *testing.T) {
+// TestRefusal: a request that the engine refuses is rejected, and the others go on.
+func TestRefusal(t *testing.T) {
 	t.Parallel()
 	b := newBench(Config{CallOverhead: 2 * time.Second})
-	b.Rules("r", runspec.Dispatch{
-		Batching: runspec.Batching{MaxBatchSize: 3, FlushWindow: rollout.Duration(5 * time.Second)},
-	})
-	p := b.add("a", 100)
-	p.most = 200
-	for i := range uint64(7) {
-		b.ask(i, 2, func(r *Request) {
-			if i == 4 {
-				r.Prompt = 300
-			}
-		})
+	b.add("a", 100).most = 200
+	for i := range uint64(2) {
+		b.ask(i, 2, func(r *Request) { r.Prompt = 100 + 200*int(i) })
 	}
-	cancelled := b.ask(7, 2)
-	b.at(0.5, func() { b.Cancel(cancelled) })
 	playOut(b.agenda)
-	if want := []string{"1s: 1+2+3", "7s: 4", "13s: 6", "17s: 7"}; !slices.Equal(p.given, want) {
-		t.Errorf("the engine took %q, want %q", p.given, want)
-	}
-	want := []string{"4s: 0 from a", "4s: 1 from a", "4s: 2 from a", "10s: 3 from a", "12s: 4 rejected: refused",
-		"16s: 5 from a", "20s: 6 from a"}
-	if !slices.Equal(b.heard, want) {
+	if want := []string{"2s: 1 rejected: refused", "4s: 0 from a"}; !slices.Equal(b.heard, want) {
 		t.Errorf("got  %q\nwant %q", b.heard, want)
 	}
 }

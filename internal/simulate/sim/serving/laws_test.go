@@ -163,7 +163,7 @@ func (w *world) submit() {
 		Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: rollout.RunName(w.pick("r", "s")),
 			Seq: rollout.GroupSeq(w.random.IntN(5))}, Sample: w.random.IntN(3)},
 		Model: w.pick("base", "base", "v1", "v2"), Prompt: prompt, Output: 1 + w.random.IntN(60), Client: w,
-		Tag: uint64(w.submitted), Class: uint64(w.random.IntN(2)),
+		Tag: uint64(w.submitted),
 		Shared: []enginemodel.Prefix{{Key: 1, Tokens: 100},
 			{Key: uint64(2 + w.random.IntN(3)), Tokens: 100 + w.random.IntN(9)*50}},
 	}
@@ -191,10 +191,6 @@ func (w *world) rules() {
 		AffinitySlack: w.random.IntN(4) - 1, GroupPerEngine: w.random.IntN(3), MaxInFlightPerEngine: w.random.IntN(5),
 		Order: runspec.DispatchOrder(w.pick("", "arrival", "shortest_first")), Ageing: float64(w.random.IntN(20)),
 		Queue: runspec.DispatchQueue(w.pick("shared", "per_engine")),
-	}
-	if w.random.IntN(2) == 0 {
-		rules.Batching = runspec.Batching{MaxBatchSize: 1 + w.random.IntN(4),
-			FlushWindow: rollout.Duration(w.random.IntN(200)) * rollout.Duration(time.Millisecond), Bins: w.random.IntN(3)}
 	}
 	w.fleet.Rules(rollout.RunName(w.pick("r", "s")), rules)
 }

@@ -17,7 +17,6 @@ type request struct {
 	try       int
 	engine    *engine // while in flight
 	inside    bool    // the engine has it; otherwise it is on its way there or back
-	together  bool    // the try's call carries others
 	outcome   dispatch.Outcome
 	cached    int
 	rejected  rollout.Code
@@ -26,12 +25,6 @@ type request struct {
 	// stamp changes with every try and every end: what the agenda holds of an earlier one is void.
 	stamp   uint32
 	timeout *virtualtime.Timer // of the try; nil until one is needed
-}
-
-// sharedCall is one call that carries several requests, on its way to an engine.
-type sharedCall struct {
-	engine   *engine
-	requests []uint64 // keys
 }
 
 func (f *Fleet) newRequest() *request {
@@ -63,36 +56,10 @@ func (f *Fleet) byKey(key uint64) *request {
 	return nil
 }
 
-// send lets a request go to its engine.
+// send lets a request go to its engine: it begins a try.
 func (f *Fleet) send(now time.Duration, c dispatch.Send) {
-	q := f.begin(now, c)
-	f.agenda.At(now+f.before, ClassArrival, (*arrivalHandler)(f), q.key())
-}
-
-// sendTogether lets the requests of a batch go to their engine in one call.
-func (f *Fleet) sendTogether(now time.Duration) {
-	var n int32
-	if last := len(f.spared) - 1; last >= 0 {
-		n, f.spared = f.spared[last], f.spared[:last]
-	} else {
-		n = int32(len(f.calls))
-		f.calls = append(f.calls, sharedCall{})
-	}
-	call := &f.calls[n]
-	call.engine, call.requests = f.engines[f.batch[0].Engine], call.requests[:0]
-	for _, c := range f.batch {
-		q := f.begin(now, c)
-		q.together = len(f.batch) > 1
-		call.requests = append(call.requests, q.key())
-	}
-	f.batch = f.batch[:0]
-	f.agenda.At(now+f.before, ClassArrival, (*batchHandler)(f), uint64(n))
-}
-
-// begin begins a try.
-func (f *Fleet) begin(now time.Duration, c dispatch.Send) *request {
 	q := f.requests[c.ID]
-	q.engine, q.try, q.sent, q.inside, q.together = f.engines[c.Engine], c.Try, now, false, false
+	q.engine, q.try, q.sent, q.inside = f.engines[c.Engine], c.Try, now, false
 	q.stamp++
 	q.engine.inFlight++
 	f.totals.add(now, counts{queued: -1, inFlight: 1})
@@ -105,7 +72,7 @@ func (f *Fleet) begin(now time.Duration, c dispatch.Send) *request {
 		}
 		q.timeout.Set(now + q.Timeout)
 	}
-	return q
+	f.agenda.At(now+f.before, ClassArrival, (*arrivalHandler)(f), q.key())
 }
 
 type arrivalHandler Fleet
@@ -114,29 +81,7 @@ type arrivalHandler Fleet
 func (h *arrivalHandler) Happen(now time.Duration, key uint64) {
 	f := (*Fleet)(h)
 	if q := f.byKey(key); q != nil {
-		e := q.engine
-		e.calls = append(e.calls[:0], e.callOf(q))
-		f.submit(now, e)
-	}
-}
-
-type batchHandler Fleet
-
-// Happen brings the requests of a batch to their engine, those that still wait for it.
-func (h *batchHandler) Happen(now time.Duration, n uint64) {
-	f := (*Fleet)(h)
-	call := &f.calls[n]
-	e := call.engine
-	e.calls = e.calls[:0]
-	for _, key := range call.requests {
-		if q := f.byKey(key); q != nil {
-			e.calls = append(e.calls, e.callOf(q))
-		}
-	}
-	call.engine = nil
-	f.spared = append(f.spared, int32(n))
-	if len(e.calls) > 0 {
-		f.submit(now, e)
+		f.submit(now, q.engine, q)
 	}
 }
 

@@ -88,7 +88,7 @@ func fill(v reflect.Value, random *rand.Rand, full bool) {
 		v.Set(reflect.ValueOf(time.Unix(0, 1+random.Int64N(1<<62)).UTC()))
 		return
 	case dispatch.Outcome:
-		v.SetUint(1 + random.Uint64N(uint64(dispatch.Split)))
+		v.SetUint(1 + random.Uint64N(uint64(dispatch.Broken)))
 		return
 	}
 	switch v.Kind() {
@@ -233,7 +233,7 @@ func (d *driver) event() dispatch.Event {
 	case n < 8:
 		d.lastID++
 		q := dispatch.Request{ID: d.lastID, Model: []string{"m", "m-v1", "m-v2", "m-v3"}[d.random.IntN(4)],
-			PromptTokens: d.random.IntN(900), Class: d.random.Uint64N(3)}
+			PromptTokens: d.random.IntN(900)}
 		q.Episode.Run, q.Episode.Seq, q.Episode.Sample = run, rollout.GroupSeq(d.random.IntN(9)), d.random.IntN(4)
 		if d.random.IntN(5) == 0 {
 			q.Deadline = d.now.Add(time.Duration(d.random.IntN(3_000_000_000)))
@@ -258,8 +258,7 @@ func (d *driver) event() dispatch.Event {
 	case n == 18:
 		return dispatch.RunRules{Run: run, Rules: runspec.Dispatch{
 			Policy: runspec.LeastTokens, Order: runspec.ShortestFirst, Ageing: 5,
-			GroupPerEngine: d.random.IntN(3), Batching: runspec.Batching{MaxBatchSize: d.random.IntN(2) * 4,
-				FlushWindow: rollout.Duration(time.Second)},
+			GroupPerEngine: d.random.IntN(3),
 		}}
 	}
 	if d.random.IntN(2) == 0 && d.lastID > 0 {
@@ -424,7 +423,7 @@ func BenchmarkWrite(b *testing.B) {
 	w := dispatchlog.NewWriter(discarded{}, 1<<60)
 	now := time.Now()
 	w.Begin(now, dispatchlog.Header{})
-	q := dispatch.Request{ID: 1, Model: "run-v12", PromptTokens: 440, OutputTokens: 24, Class: 12345678901234567}
+	q := dispatch.Request{ID: 1, Model: "run-v12", PromptTokens: 440, OutputTokens: 24}
 	sent := []dispatch.Command{dispatch.Send{ID: 1, Engine: "engine-1", Try: 1}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,4 +1,4 @@
-package dispatch
+package staticbatch
 
 import "math"
 
@@ -36,13 +36,13 @@ func (z *sizes) add(tokens float64) {
 	z.square += d * (tokens - z.mean)
 }
 
-// moments is the mean and the standard deviation. As long as too few sizes are known, the run's expectation stands
+// moments is the mean and the standard deviation. As long as too few sizes are known, the guess stands
 // in for both, so that first batches are small rather than too big.
-func (z *sizes) moments(r *run) (mean, deviation float64) {
+func (z *sizes) moments(g guess) (mean, deviation float64) {
 	if z.n < enoughSizes {
-		prompt, output := r.expected(&Request{})
-		guess := float64(prompt + output)
-		return guess, guess
+		prompt, output := g.expected(&Request{})
+		tokens := float64(prompt + output)
+		return tokens, tokens
 	}
 	return z.mean, math.Sqrt(z.square / (z.n - 1))
 }

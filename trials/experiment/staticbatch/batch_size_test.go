@@ -1,4 +1,4 @@
-package dispatch
+package staticbatch
 
 import (
 	"math"
@@ -117,20 +117,20 @@ func TestSizesForgetSlowly(t *testing.T) {
 	for range 5000 {
 		z.add(500 + 100*rng.NormFloat64())
 	}
-	if mean, sd := z.moments(newRun("r")); math.Abs(mean-500) > 15 || math.Abs(sd-100) > 12 {
+	if mean, sd := z.moments(firstGuess); math.Abs(mean-500) > 15 || math.Abs(sd-100) > 12 {
 		t.Errorf("mean %.1f, deviation %.1f; want about 500 and 100", mean, sd)
 	}
 	for range 3000 {
 		z.add(900 + 20*rng.NormFloat64())
 	}
-	if mean, sd := z.moments(newRun("r")); math.Abs(mean-900) > 15 || sd > 40 {
+	if mean, sd := z.moments(firstGuess); math.Abs(mean-900) > 15 || sd > 40 {
 		t.Errorf("mean %.1f, deviation %.1f; want about 900 and 20", mean, sd)
 	}
 }
 
 func TestEqualMass(t *testing.T) {
 	t.Parallel()
-	b := (*batcher)(nil).follow(runspec.Batching{MaxBatchSize: 4, Bins: 4})
+	b := New(Rules{MaxBatchSize: 4, Bins: 4}, runspec.Dispatch{})
 	rng := rand.New(rand.NewPCG(5, 6))
 	draw := func() int { return int(100 * rng.ExpFloat64()) }
 	for range 2000 {
@@ -155,22 +155,19 @@ func TestMultiBinThroughput(t *testing.T) {
 	const size, unit, requests = 128, 1000, 32_000
 	for bins, want := range map[int]float64{1: 6.4475, 2: 8.4342, 4: 9.9703, 8: 10.9692} {
 		rng := rand.New(rand.NewPCG(7, uint64(bins)))
-		rules := runspec.Dispatch{Order: runspec.ArrivalOrder,
-			Batching: runspec.Batching{MaxBatchSize: size, FlushWindow: rollout.Duration(time.Hour), Bins: bins}}
+		rules := Rules{MaxBatchSize: size, FlushWindow: rollout.Duration(time.Hour), Bins: bins}
 		for i := 1; i < bins; i++ {
-			rules.Batching.Boundaries = append(rules.Batching.Boundaries, unit+i*19*unit/bins)
+			rules.Boundaries = append(rules.Boundaries, unit+i*19*unit/bins)
 		}
-		m := &server{s: New(Config{MaxQueued: requests}), unit: unit, length: map[ID]int{}}
-		m.do(RunRules{"r", rules})
-		for id := ID(1); id <= requests; id++ {
-			m.length[id] = unit + rng.IntN(19*unit)
-			m.do(Submit{Request{ID: id, Model: "m", PromptTokens: 1, OutputTokens: m.length[id],
-				Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
+		m := &server{s: New(rules, runspec.Dispatch{}), unit: unit, length: make([]int, requests)}
+		m.s.AddEngine(size, []string{"m"})
+		for i := range m.length {
+			m.length[i] = unit + rng.IntN(19*unit)
+			m.take(m.s.Submit(m.now, Request{Number: i, Model: "m", Prompt: 1, Output: m.length[i]}))
 		}
-		m.do(EngineUp{ID: "a", Limit: size, Models: []string{"m"}})
 		for m.step(size) {
 		}
-		if got := float64(m.served) / m.now.Sub(time.Time{}).Seconds(); math.Abs(got/want-1) > 0.01 {
+		if got := float64(m.served) / m.now.Seconds(); math.Abs(got/want-1) > 0.01 {
 			t.Errorf("%d bins serve %.3f per second, the theorem says %.3f", bins, got, want)
 		}
 	}
@@ -179,18 +176,16 @@ func TestMultiBinThroughput(t *testing.T) {
 // server is a modelled engine that works on one batch at a time, for as long as its longest request takes.
 type server struct {
 	s      *Scheduler
-	now    time.Time
+	now    time.Duration
 	unit   int // tokens per second
-	length map[ID]int
-	batch  []ID // in the engine
+	length []int
+	batch  []int // in the engine
 	served int
 }
 
-func (m *server) do(ev Event) {
-	for _, c := range m.s.Handle(m.now, ev) {
-		if sent, ok := c.(Send); ok {
-			m.batch = append(m.batch, sent.ID)
-		}
+func (m *server) take(batches []Batch) {
+	for _, b := range batches {
+		m.batch = append(m.batch, b.Requests...)
 	}
 }
 
@@ -200,104 +195,15 @@ func (m *server) step(size int) bool {
 		return false
 	}
 	longest := 0
-	for _, id := range m.batch {
-		longest = max(longest, m.length[id])
+	for _, i := range m.batch {
+		longest = max(longest, m.length[i])
 	}
-	m.now = m.now.Add(time.Duration(float64(longest) / float64(m.unit) * float64(time.Second)))
+	m.now += time.Duration(float64(longest) / float64(m.unit) * float64(time.Second))
 	done := m.batch
 	m.batch = nil
 	m.served += len(done)
-	for _, id := range done {
-		m.do(TryEnded{ID: id, Try: 1, Outcome: Served, PromptTokens: 1, OutputTokens: m.length[id]})
+	for _, i := range done {
+		m.take(m.s.Ended(m.now, i, 1, m.length[i]))
 	}
 	return true
-}
-
-// TestShortestFirstStarves: behind a stream of short requests, a long one is never served without ageing, and is
-// with it.
-func TestShortestFirstStarves(t *testing.T) {
-	t.Parallel()
-	waits := func(ageing float64) int {
-		s := New(Config{})
-		now := time.Unix(0, 0)
-		s.Handle(now, RunRules{"r", runspec.Dispatch{Order: runspec.ShortestFirst, Ageing: ageing}})
-		s.Handle(now, EngineUp{ID: "a", Limit: 1, Models: []string{"m"}})
-		id := ID(0)
-		submit := func(output int) {
-			id++
-			s.Handle(now, Submit{Request{ID: id, Model: "m", PromptTokens: 10, OutputTokens: output,
-				Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
-		}
-		submit(10)
-		submit(1000) // the long one is request 2
-		running := ID(1)
-		for second := range 1000 {
-			submit(10)
-			now = now.Add(time.Second)
-			for _, c := range s.Handle(now, TryEnded{ID: running, Try: 1, Outcome: Served, PromptTokens: 10, OutputTokens: 10}) {
-				if sent, ok := c.(Send); ok {
-					running = sent.ID
-				}
-			}
-			if running == 2 {
-				return second
-			}
-		}
-		return -1
-	}
-	if at := waits(0); at >= 0 {
-		t.Errorf("without ageing the long request was served after %d s", at)
-	}
-	if at := waits(20); at < 90 || at > 110 {
-		t.Errorf("with 20 tokens a second, the long request, 1980 more than the others, was served after %d s; "+
-			"want about 99", at)
-	}
-}
-
-// TestAdaptersShareEngines: however many adapters there are, none is without an engine and no engine has more than
-// its slots while another has one left.
-func TestAdaptersShareEngines(t *testing.T) {
-	t.Parallel()
-	for adapterCount := 1; adapterCount <= 12; adapterCount++ {
-		for engineCount := 1; engineCount <= 6; engineCount++ {
-			for slots := 1; slots <= 4; slots++ {
-				a := adapters{lastUse: map[string]time.Time{}}
-				var engines []*engine
-				for i := range engineCount {
-					e := newEngine(rollout.EngineID(rune('a'+i)), "", time.Time{})
-					e.models, e.adapters = map[string]bool{}, map[string]bool{}
-					engines = append(engines, e)
-				}
-				for i := range adapterCount {
-					m := string(rune('A' + i))
-					a.lastUse[m] = time.Time{}
-					for _, e := range engines {
-						e.models[m], e.adapters[m] = true, true
-					}
-				}
-				a.place(engines, slots)
-				if adapterCount <= slots {
-					if a.places != nil {
-						t.Errorf("%d adapters in %d slots are placed", adapterCount, slots)
-					}
-					continue
-				}
-				taken := map[rollout.EngineID]int{}
-				for m, at := range a.places {
-					if len(at) == 0 {
-						t.Errorf("adapter %s has no engine", m)
-					}
-					for _, id := range at {
-						taken[id]++
-					}
-				}
-				most := max(slots, (adapterCount+engineCount-1)/engineCount)
-				for id, n := range taken {
-					if n > most {
-						t.Errorf("%d adapters, %d engines of %d slots: %s has %d", adapterCount, engineCount, slots, id, n)
-					}
-				}
-			}
-		}
-	}
 }

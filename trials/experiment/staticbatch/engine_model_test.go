@@ -1,4 +1,4 @@
-package dispatch
+package staticbatch
 
 import (
 	"cmp"
@@ -12,51 +12,45 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// engineModel is engines that batch statically, in virtual time: the scheduler's other driver.
+// engineModel is engines that batch statically, in virtual time.
 type engineModel struct {
-	s       *Scheduler
-	rules   runspec.Dispatch
-	engines int
-	batch   func(size int) time.Duration // how long a batch takes
+	s        *Scheduler
+	rules    Rules
+	dispatch runspec.Dispatch
+	engines  int
+	batch    func(size int) time.Duration // how long a batch takes
 
-	now     time.Time
-	wake    time.Time
-	running map[uint64]*running
-	arrived map[ID]time.Time
+	now     time.Duration
+	running []*running
+	arrived []time.Duration
 	latency []time.Duration
 	busy    time.Duration // over engines
 	merged  int           // batches
 }
 
 type running struct {
-	ids  []ID
-	ends time.Time
+	requests []int
+	ends     time.Duration
 }
 
 // play serves calls of some prompts each, given by their times, and returns when the last one was answered.
 func (p *engineModel) play(at []time.Duration, prompts []int) time.Duration {
-	start := time.Unix(0, 0)
-	p.s, p.now = New(Config{MaxQueued: 1 << 20}), start
-	p.running, p.arrived = map[uint64]*running{}, map[ID]time.Time{}
-	p.do(RunRules{"r", p.rules})
-	for i := range p.engines {
-		p.do(EngineUp{ID: rollout.EngineID(rune('a' + i)), Limit: 1000, Models: []string{"m"}})
+	p.s = New(p.rules, p.dispatch)
+	for range p.engines {
+		p.s.AddEngine(1000, []string{"m"})
 	}
-	id := ID(0)
 	for i := 0; ; {
 		next, done := p.due()
 		switch {
-		case i < len(at) && (next.IsZero() || !start.Add(at[i]).After(next)):
-			p.now = start.Add(at[i])
+		case i < len(at) && (next == 0 || at[i] <= next):
+			p.now = at[i]
 			for range prompts[i] {
-				id++
-				p.arrived[id] = p.now
-				p.do(Submit{Request{ID: id, Model: "m", PromptTokens: 100, OutputTokens: 10,
-					Episode: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}}})
+				p.arrived = append(p.arrived, p.now)
+				p.take(p.s.Submit(p.now, Request{Number: len(p.arrived) - 1, Model: "m", Prompt: 100, Output: 10}))
 			}
 			i++
-		case next.IsZero():
-			return p.now.Sub(start)
+		case next == 0:
+			return p.now
 		default:
 			p.now = next
 			p.finish(done)
@@ -64,47 +58,33 @@ func (p *engineModel) play(at []time.Duration, prompts []int) time.Duration {
 	}
 }
 
-// due is when the next batch ends, or the scheduler wants to be woken.
-func (p *engineModel) due() (at time.Time, batch uint64) {
-	at = p.wake
-	for id, b := range p.running {
-		if at.IsZero() || b.ends.Before(at) || b.ends.Equal(at) && (batch == 0 || id < batch) {
-			at, batch = b.ends, id
+// due is when the next batch ends, or a window; 0: nothing does.
+func (p *engineModel) due() (at time.Duration, done *running) {
+	at, _ = p.s.NextFlush(p.now)
+	for _, b := range p.running {
+		if at == 0 || b.ends < at || b.ends == at && done == nil {
+			at, done = b.ends, b
 		}
 	}
-	return at, batch
+	return at, done
 }
 
-func (p *engineModel) finish(batch uint64) {
-	b := p.running[batch]
-	if b == nil {
-		p.wake = time.Time{}
-		p.do(Tick{})
+func (p *engineModel) finish(done *running) {
+	if done == nil {
+		p.take(p.s.Flush(p.now))
 		return
 	}
-	delete(p.running, batch)
-	for _, id := range b.ids {
-		p.latency = append(p.latency, p.now.Sub(p.arrived[id]))
-		p.do(TryEnded{ID: id, Try: 1, Outcome: Served, PromptTokens: 100, OutputTokens: 10})
+	p.running = slices.DeleteFunc(p.running, func(b *running) bool { return b == done })
+	for _, i := range done.requests {
+		p.latency = append(p.latency, p.now-p.arrived[i])
+		p.take(p.s.Ended(p.now, i, 100, 10))
 	}
 }
 
-func (p *engineModel) do(ev Event) {
-	var sent map[uint64][]ID
-	for _, c := range p.s.Handle(p.now, ev) {
-		switch c := c.(type) {
-		case Send:
-			if sent == nil {
-				sent = map[uint64][]ID{}
-			}
-			sent[c.Batch] = append(sent[c.Batch], c.ID)
-		case Wake:
-			p.wake = c.At
-		}
-	}
-	for batch, ids := range sent {
-		takes := p.batch(len(ids))
-		p.running[batch] = &running{ids, p.now.Add(takes)}
+func (p *engineModel) take(batches []Batch) {
+	for _, b := range batches {
+		takes := p.batch(len(b.Requests))
+		p.running = append(p.running, &running{b.Requests, p.now + takes})
 		p.busy += takes
 		p.merged++
 	}
@@ -143,7 +123,7 @@ func TestFlushWindow(t *testing.T) {
 	t.Parallel()
 	play := func(window, gap time.Duration) (total, mean time.Duration, batches int) {
 		p := &engineModel{engines: 2, batch: flat(100 * time.Second)}
-		p.rules.Batching = runspec.Batching{MaxBatchSize: 8, FlushWindow: rollout.Duration(window)}
+		p.rules = Rules{MaxBatchSize: 8, FlushWindow: rollout.Duration(window)}
 		total = p.play(traffic(1, 400, gap))
 		return total, p.meanLatency(), p.merged
 	}
@@ -187,8 +167,8 @@ func TestSharedQueue(t *testing.T) {
 				for _, queue := range []runspec.DispatchQueue{runspec.SharedQueue, runspec.EngineQueue} {
 					for seed := range uint64(5) {
 						p := &engineModel{engines: 2, batch: batch}
-						p.rules = runspec.Dispatch{Policy: runspec.RoundRobin, Queue: queue,
-							Batching: runspec.Batching{MaxBatchSize: size[name]}}
+						p.rules = Rules{MaxBatchSize: size[name]}
+						p.dispatch = runspec.Dispatch{Policy: runspec.RoundRobin, Queue: queue}
 						p.play(traffic(seed, 300, gap))
 						mean[queue] += p.meanLatency() / 5
 					}
@@ -202,7 +182,7 @@ func TestSharedQueue(t *testing.T) {
 	t.Run("a burst", func(t *testing.T) {
 		t.Parallel()
 		p := &engineModel{engines: 2, batch: flat(8 * time.Second)}
-		p.rules.Batching = runspec.Batching{MaxBatchSize: 10}
+		p.rules = Rules{MaxBatchSize: 10}
 		total := p.play([]time.Duration{0}, []int{100})
 		if total != 48*time.Second { // 1 and 1 at once, then 98 in 10 batches on two engines
 			t.Errorf("100 prompts took %v", total)
@@ -222,8 +202,8 @@ func TestEngineModelIsDeterministic(t *testing.T) {
 	t.Parallel()
 	play := func() []time.Duration {
 		p := &engineModel{engines: 3, batch: perPrompt(time.Second)}
-		p.rules = runspec.Dispatch{Order: runspec.ShortestFirst, Ageing: 3,
-			Batching: runspec.Batching{MaxBatchSize: 5, FlushWindow: rollout.Duration(time.Second), Bins: 3}}
+		p.rules = Rules{MaxBatchSize: 5, FlushWindow: rollout.Duration(time.Second), Bins: 3}
+		p.dispatch = runspec.Dispatch{Order: runspec.ShortestFirst, Ageing: 3}
 		p.play(traffic(3, 200, 2*time.Second))
 		return p.latency
 	}
