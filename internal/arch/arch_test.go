@@ -54,7 +54,7 @@ var owners = map[string][]string{
 		"internal/observe/prom/"},
 	"github.com/redis/go-redis/": {"internal/store/buffer/", "internal/engine/fleet/",
 		"internal/engine/share/workerregistry",
-		"internal/store/eventstore", "internal/process/connections", "internal/store/runindex",
+		"internal/store/eventstore/", "internal/process/connections", "internal/store/runindex",
 		"internal/observe/runsampler",
 		"internal/engine/tokenrates", "internal/store/lease", "internal/store/browsersession",
 		"internal/store/redistest",

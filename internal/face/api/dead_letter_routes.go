@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // DeadLetters is the events that the sink refused.
 type DeadLetters interface {
-	DeadLetters(ctx context.Context, after string, limit int) ([]store.DeadLetter, error)
+	DeadLetters(ctx context.Context, after string, limit int) ([]delivery.DeadLetter, error)
 	DeadLetterCount(ctx context.Context) (kept, all int64, err error)
 	// Replay has them delivered again: those with the ids, or all.
 	Replay(ctx context.Context, ids ...string) (int, error)
@@ -24,10 +24,10 @@ type SinkPath struct {
 }
 
 type letterList struct {
-	DeadLetters []store.DeadLetter `json:"dead_letters"`
-	Kept        int64              `json:"kept" doc:"How many there are"`
-	Ever        int64              `json:"ever" doc:"How many there were"`
-	Next        string             `json:"next,omitempty" doc:"Ask for those after this id"`
+	DeadLetters []delivery.DeadLetter `json:"dead_letters"`
+	Kept        int64                 `json:"kept" doc:"How many there are"`
+	Ever        int64                 `json:"ever" doc:"How many there were"`
+	Next        string                `json:"next,omitempty" doc:"Ask for those after this id"`
 }
 
 func (s *Server) listDeadLetters(ctx context.Context, in *struct {

@@ -9,12 +9,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// delivery is what becomes of one batch, over as many answers as it takes. It sends nothing itself: send asks for
+// batchDelivery is what becomes of one batch, over as many answers as it takes. It sends nothing itself: send asks for
 // what next says, and tells answered what came.
 //
 // An event is refused only beside others that pass, before it and after it: a sink that takes nothing at all says
 // nothing about one event, and then what was not delivered of the batch stays where it is.
-type delivery struct {
+type batchDelivery struct {
 	rows  []row
 	fates []fate
 	parts []part // to be sent; the last is next
@@ -42,8 +42,8 @@ type part []int
 // maxBlind is how many events are refused, with none that passes, before it is looked whether anything passes.
 const maxBlind = 8
 
-func newDelivery(rows []row, round int) *delivery {
-	d := &delivery{rows: rows, fates: make([]fate, len(rows)), witness: -1,
+func newDelivery(rows []row, round int) *batchDelivery {
+	d := &batchDelivery{rows: rows, fates: make([]fate, len(rows)), witness: -1,
 		doubts: map[int]bool{}, round: round}
 	all := part{}
 	for i, r := range rows {
@@ -57,14 +57,14 @@ func newDelivery(rows []row, round int) *delivery {
 	return d
 }
 
-func (d *delivery) push(p part) {
+func (d *batchDelivery) push(p part) {
 	if len(p) > 0 {
 		d.parts = append(d.parts, p)
 	}
 }
 
 // next is what to send; nil when every event has its fate.
-func (d *delivery) next() part {
+func (d *batchDelivery) next() part {
 	if len(d.parts) == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (d *delivery) next() part {
 }
 
 // lines is a part as it is sent.
-func (d *delivery) lines(p part) [][]byte {
+func (d *batchDelivery) lines(p part) [][]byte {
 	lines := make([][]byte, len(p))
 	for i, at := range p {
 		lines[i] = d.rows[at].line
@@ -82,7 +82,7 @@ func (d *delivery) lines(p part) [][]byte {
 
 // answered takes what came of sending next, and says what to do before the next sending. Where it says park, the
 // batch is to be left: what was delivered of it is, and nothing of it may be called refused.
-func (d *delivery) answered(a answer, now time.Time, jitter float64) reaction {
+func (d *batchDelivery) answered(a answer, now time.Time, jitter float64) reaction {
 	p := d.next()
 	r := react(a, len(p), d.try, now, jitter)
 	if a.status == 413 {
@@ -110,7 +110,7 @@ func (d *delivery) answered(a answer, now time.Time, jitter float64) reaction {
 }
 
 // account gives the events of an answered part their fates.
-func (d *delivery) account(p part, a answer) {
+func (d *batchDelivery) account(p part, a answer) {
 	rest, unexplained := p, a.failed
 	if a.failed > 0 {
 		rest, unexplained = d.explain(p, a)
@@ -143,7 +143,7 @@ func reasonOf(a answer) string {
 }
 
 // explain gives the failures that name an event to it, and returns the other events and how many of these failed.
-func (d *delivery) explain(p part, a answer) (rest part, unexplained int64) {
+func (d *batchDelivery) explain(p part, a answer) (rest part, unexplained int64) {
 	times := newTimes(d.rows, p)
 	failed := map[int]bool{}
 	for _, f := range a.failures {
@@ -163,7 +163,7 @@ func (d *delivery) explain(p part, a answer) (rest part, unexplained int64) {
 }
 
 // halve sends a part in two, the first half next.
-func (d *delivery) halve(p part) {
+func (d *batchDelivery) halve(p part) {
 	if len(p) == 1 {
 		d.push(p)
 		return
@@ -176,7 +176,7 @@ func (d *delivery) halve(p part) {
 // sample sends some single events of a part before the rest: of each kind one, as far as it goes, and others from all
 // over it, at other places in each round, so that what passes is met sooner or later however much does not. If anything
 // has passed already, what is refused is searched for by halves at once.
-func (d *delivery) sample(p part) {
+func (d *batchDelivery) sample(p part) {
 	if d.passed || d.sampled {
 		d.halve(p)
 		return
@@ -197,7 +197,7 @@ func (d *delivery) sample(p part) {
 
 // choose picks up to maxBlind events of a part, by chance that the round seeds: others in every round, and in the same
 // round always the same.
-func (d *delivery) choose(p part) part {
+func (d *batchDelivery) choose(p part) part {
 	shuffled := slices.Clone(p)
 	chance := rand.New(rand.NewPCG(uint64(d.round), uint64(len(p))))
 	chance.Shuffle(len(p), func(i, k int) { shuffled[i], shuffled[k] = shuffled[k], shuffled[i] })
@@ -214,7 +214,7 @@ func (d *delivery) choose(p part) part {
 	return append(chosen, others...)[:min(maxBlind, len(p))]
 }
 
-func (d *delivery) refuse(i int, reason string, sure bool) {
+func (d *batchDelivery) refuse(i int, reason string, sure bool) {
 	d.fates[i] = fate{true, reason, sure}
 	d.blind = append(d.blind, i)
 }
@@ -222,7 +222,7 @@ func (d *delivery) refuse(i int, reason string, sure bool) {
 // seen judges what is known so far. Events that were refused while nothing passed may be as good as any: after some of
 // them, and after the last, one is sent again that has passed before. If it does not any more, or none ever did, the
 // refused ones are open again.
-func (d *delivery) seen(r reaction) reaction {
+func (d *batchDelivery) seen(r reaction) reaction {
 	if len(d.blind) == 0 && len(d.parts) == 0 {
 		d.makeSure()
 	}
@@ -255,7 +255,7 @@ func (d *delivery) seen(r reaction) reaction {
 
 // makeSure sends events that were refused alone once more, now that others pass: the refusal may have been a short one
 // of everything.
-func (d *delivery) makeSure() {
+func (d *batchDelivery) makeSure() {
 	for i, f := range d.fates {
 		if f.refusal != "" && !f.sure {
 			d.fates[i] = fate{}
@@ -265,7 +265,7 @@ func (d *delivery) makeSure() {
 	}
 }
 
-func (d *delivery) noteTooLarge(p part) {
+func (d *batchDelivery) noteTooLarge(p part) {
 	size := 0
 	for _, i := range p {
 		size += len(d.rows[i].line)
@@ -276,7 +276,7 @@ func (d *delivery) noteTooLarge(p part) {
 }
 
 // refusals is the events that were refused, by their places in the batch.
-func (d *delivery) refusals() map[int]string {
+func (d *batchDelivery) refusals() map[int]string {
 	out := map[int]string{}
 	for i, f := range d.fates {
 		if f.refusal != "" {

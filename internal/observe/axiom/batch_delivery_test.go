@@ -54,7 +54,7 @@ func (s *sink) timeOf(i int, layout string) string {
 }
 
 // run delivers until all is accounted for or the batch is to be left, and returns the last reaction.
-func (s *sink) run(t *testing.T, d *delivery) reaction {
+func (s *sink) run(t *testing.T, d *batchDelivery) reaction {
 	t.Helper()
 	var r reaction
 	for p := d.next(); p != nil; p = d.next() {

@@ -11,7 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/observe/axiom"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // events is an event store in memory that works, with faults on request: the real one is tried in the server's tests.
@@ -97,26 +98,26 @@ func (e *events) Scopes(context.Context) ([]rollout.RunName, error) {
 	return out, nil
 }
 
-func (e *events) Unshipped(_ context.Context, run rollout.RunName, limit int) (store.Portion, error) {
+func (e *events) Unshipped(_ context.Context, run rollout.RunName, limit int) (delivery.Portion, error) {
 	defer e.mu.Unlock()
 	if err := e.enter(); err != nil {
-		return store.Portion{}, err
+		return delivery.Portion{}, err
 	}
-	p := store.Portion{Scope: run}
+	p := delivery.Portion{Scope: run}
 	if s := e.scopes[run]; len(s.kept) > 0 {
 		p.Records, p.Last = slices.Clone(s.kept[:min(limit, len(s.kept))]), s.kept[len(s.kept)-1].ID
 	}
 	return p, nil
 }
 
-func (e *events) Acknowledge(_ context.Context, fence int64, p store.Portion) error {
+func (e *events) Acknowledge(_ context.Context, fence int64, p delivery.Portion) error {
 	defer e.mu.Unlock()
 	if err := e.enter(); err != nil {
 		return err
 	}
 	s := e.scopes[p.Scope]
 	if fence < e.fence || fence < s.fence {
-		return store.ErrFenced
+		return delivery.ErrFenced
 	}
 	s.fence = fence
 	before := len(s.kept)
@@ -133,7 +134,7 @@ func (e *events) DeadLetter(_ context.Context, r store.Record, reason string) er
 		return err
 	}
 	if e.room > 0 && len(e.letters) >= e.room {
-		return store.ErrDeadLettersFull
+		return delivery.ErrDeadLettersFull
 	}
 	e.letters = append(e.letters, letter{r, reason})
 	return nil
@@ -180,7 +181,7 @@ func (e *events) SaveSinkStatus(_ context.Context, fence int64, status telemetry
 		return err
 	}
 	if fence < e.fence {
-		return store.ErrFenced
+		return delivery.ErrFenced
 	}
 	e.status = status
 	return nil

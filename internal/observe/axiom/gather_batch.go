@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // batch is what is sent together: some events of every scope that has any, so that one run's events neither hold up
 // another's nor are judged alone.
 type batch struct {
 	rows     []row
-	portions []store.Portion
+	portions []delivery.Portion
 	more     bool // some scope has more
 }
 
@@ -96,7 +96,7 @@ func (b *batchSizes) measured(events, bytes int) {
 	}
 }
 
-func (b *batchSizes) learn(d *delivery) {
+func (b *batchSizes) learn(d *batchDelivery) {
 	if d.tooLarge > 0 {
 		b.bytes, b.clean = max(min(minBytes, b.maxBytes), d.tooLarge/2), 0
 		return

@@ -17,7 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/observe/axiom/axiomtest"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // process is a server that can be killed: from then on nothing that it does has any effect.
@@ -41,7 +42,7 @@ func (p *process) Scopes(ctx context.Context) ([]rollout.RunName, error) {
 	return p.events.Scopes(ctx)
 }
 
-func (p *process) Acknowledge(ctx context.Context, fence int64, portion store.Portion) error {
+func (p *process) Acknowledge(ctx context.Context, fence int64, portion delivery.Portion) error {
 	if err := p.gone(); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ type reaction struct {
 }
 
 // react decides about the answer to the n-th try (from 0) of sending some events. Nothing is given up but a single
-// event that Axiom refuses for what it is; whether even that may be believed is decided by delivery, which knows
+// event that Axiom refuses for what it is; whether even that may be believed is decided by batchDelivery, which knows
 // whether anything passes.
 func react(a answer, events, try int, now time.Time, jitter float64) reaction {
 	switch {

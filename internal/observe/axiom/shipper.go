@@ -12,18 +12,19 @@ import (
 	"github.com/millrace/millrace/internal/observe/axiom/resources"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
-// Events is what a Shipper needs of the event store.
+// Events is what a Shipper needs of the sink in the event store.
 type Events interface {
 	// Scopes is the runs, "" the fleet, that have events after the sink's cursor.
 	Scopes(ctx context.Context) ([]rollout.RunName, error)
 	// Unshipped is up to limit events of a scope after the cursor, oldest first.
-	Unshipped(ctx context.Context, scope rollout.RunName, limit int) (store.Portion, error)
-	// Acknowledge moves the cursor behind these events. It is store.ErrFenced if another server has taken over.
-	Acknowledge(ctx context.Context, fence int64, p store.Portion) error
-	// DeadLetter keeps an event that the sink refused. It is store.ErrDeadLettersFull if there is no room.
+	Unshipped(ctx context.Context, scope rollout.RunName, limit int) (delivery.Portion, error)
+	// Acknowledge moves the cursor behind these events. It is delivery.ErrFenced if another server has taken over.
+	Acknowledge(ctx context.Context, fence int64, p delivery.Portion) error
+	// DeadLetter keeps an event that the sink refused. It is delivery.ErrDeadLettersFull if there is no room.
 	DeadLetter(ctx context.Context, r store.Record, reason string) error
 	// Lease makes owner the one that delivers for as long as ttl, if no other is; again, it goes on. Release gives it
 	// back.
@@ -34,7 +35,7 @@ type Events interface {
 	SaveSinkStatus(ctx context.Context, fence int64, status telemetry.SinkStatus) error
 }
 
-var _ Events = (*store.Store)(nil)
+var _ Events = (*delivery.Sink)(nil)
 
 const (
 	closeGrace   = 5 * time.Second // for what is left when a server stops
@@ -268,7 +269,7 @@ func (s *Shipper) send(ctx context.Context, lines [][]byte) answer {
 }
 
 // account keeps what was refused, and moves the cursor behind the batch.
-func (s *Shipper) account(ctx context.Context, fence int64, b batch, d *delivery) bool {
+func (s *Shipper) account(ctx context.Context, fence int64, b batch, d *batchDelivery) bool {
 	refused := d.refusals()
 	for i, reason := range refused {
 		if !s.keep(ctx, fence, func(ctx context.Context) error {
@@ -304,9 +305,9 @@ func (s *Shipper) keep(ctx context.Context, fence int64, write func(context.Cont
 		switch {
 		case err == nil:
 			return true
-		case ctx.Err() != nil || errors.Is(err, store.ErrFenced):
+		case ctx.Err() != nil || errors.Is(err, delivery.ErrFenced):
 			return false
-		case errors.Is(err, store.ErrDeadLettersFull):
+		case errors.Is(err, delivery.ErrDeadLettersFull):
 			s.report(ctx, fence, fullDeadLetters)
 			pause = fullDeadLetters.pause
 		default:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // commands counts the commands that a client sends, and how many values they bring.
@@ -76,6 +77,7 @@ func TestRunsThatAreOverCostNothing(t *testing.T) {
 	d := newDeployment(t)
 	ctx, counted := t.Context(), &commands{count: map[string]int{}}
 	d.rdb.AddHook(counted)
+	sink := delivery.New(d.rdb, "test", d.events)
 	rounds := func() { // as many as it takes to look at all, as time goes by
 		for range 4 {
 			d.now = d.now.Add(Interval)
@@ -87,18 +89,18 @@ func TestRunsThatAreOverCostNothing(t *testing.T) {
 			d.ok(err)
 			_, err = d.buffer.Expired(ctx, d.now.Add(-time.Hour), 1000, d.now.Add(-time.Minute), 10)
 			d.ok(err)
-			_, _, err = d.events.Lease(ctx, "me", time.Hour)
+			_, _, err = sink.Lease(ctx, "me", time.Hour)
 			d.ok(err)
-			scopes, err := d.events.Scopes(ctx)
+			scopes, err := sink.Scopes(ctx)
 			d.ok(err)
 			for _, scope := range scopes {
-				page, err := d.events.Unshipped(ctx, scope, 1000)
+				page, err := sink.Unshipped(ctx, scope, 1000)
 				d.ok(err)
-				d.ok(d.events.Acknowledge(ctx, 1, page))
+				d.ok(sink.Acknowledge(ctx, 1, page))
 			}
-			_, err = d.events.SinkStatus(ctx)
+			_, err = sink.SinkStatus(ctx)
 			d.ok(err)
-			d.ok(d.events.Trim(ctx))
+			d.ok(sink.Trim(ctx))
 		}
 	}
 	rounds()

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/observe/axiom/axiomtest"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // configured reads the configuration of a process from variables alone, as a container has them.
@@ -47,7 +48,8 @@ func TestEventsReachAxiom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conns.Close()
-	shipper, err := newShipper(cfg.Axiom, conns)
+	sink := delivery.New(conns.Redis, cfg.Redis.Prefix, conns.Events)
+	shipper, err := newShipper(cfg.Axiom, conns, sink)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func TestAxiomHalfConfigured(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conns.Close()
-		if shipper, err := newShipper(cfg.Axiom, conns); shipper != nil || err != nil {
+		if shipper, err := newShipper(cfg.Axiom, conns, delivery.New(conns.Redis, cfg.Redis.Prefix, conns.Events)); shipper != nil || err != nil {
 			t.Errorf("%v, %v", shipper, err)
 		}
 		if !strings.Contains(log.String(), missing) || strings.Contains(log.String(), deliveryToken) {

@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 	"github.com/millrace/millrace/internal/store/spool/spooltest"
 )
 
@@ -248,7 +249,7 @@ func TestKillsLoseNoFact(t *testing.T) {
 	for _, e := range k.axiom.Events() {
 		arrived[fmt.Sprint(e["event_id"])] = true
 	}
-	letters, err := emitter.DeadLetters(context.Background(), "", 1000)
+	letters, err := delivery.New(rdb, "millrace", emitter).DeadLetters(context.Background(), "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
@@ -39,7 +40,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return err
 	}
 	defer b.Close()
-	shipper, err := newShipper(cfg.Axiom, b)
+	sink := delivery.New(b.Redis, cfg.Redis.Prefix, b.Events)
+	shipper, err := newShipper(cfg.Axiom, b, sink)
 	if err != nil {
 		return err
 	}
@@ -48,7 +50,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	defer b.WriteEvents(ctx, cfg.Config.Config)()
 	sampler := runsampler.New(b.Redis, cfg.Redis.Prefix, b.Buffer, b.Registry, b.Workers, b.Events, logger)
-	sinkStatus := &sinkWatch{store: b.Events, configured: shipper != nil}
+	sinkStatus := &sinkWatch{store: sink, configured: shipper != nil}
 	metrics, err := newMetrics(ctx, b, sampler, sinkStatus)
 	if err != nil {
 		return err
@@ -63,7 +65,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
 	survived := panics.Watch{Log: logger, Count: metrics.Panicked}
-	deps := apiDeps(b, metrics, sinkStatus, logger)
+	deps := apiDeps(b, sink, metrics, sinkStatus, logger)
 	deps.Panics = survived
 	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events,
 		Tokenizer: tokenizerOf(cfg, b.Registry.Registry, logger)}
@@ -91,7 +93,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if shipper != nil {
 		shipper.Start(ctx)
 	}
-	background := append(inBackground(b, inputs, metrics, sampler, survived),
+	background := append(inBackground(b, sink, inputs, metrics, sampler, survived),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
 		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep),
 		endless(func(ctx context.Context) {
@@ -104,11 +106,11 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 }
 
 // inBackground is what a server does for the deployment, whoever asks.
-func inBackground(b *connections.Set, inputs diagnosisinput.Reader, metrics *prom.Metrics,
+func inBackground(b *connections.Set, sink *delivery.Sink, inputs diagnosisinput.Reader, metrics *prom.Metrics,
 	sampler *runsampler.Sampler, survived panics.Watch) []func(context.Context) error {
 	return []func(context.Context) error{
 		endless(func(ctx context.Context) {
-			b.Events.KeepBounds(ctx, func(err error) { survived.Log.Warn("keep the bounds of events", "error", err) })
+			sink.KeepBounds(ctx, func(err error) { survived.Log.Warn("keep the bounds of events", "error", err) })
 		}),
 		sampler.Run, newMetricsFeed(b, metrics, sampler.Leads, time.Now()).run,
 		newVerdictWatch(b.Buffer, inputs, sampler.Leads, survived, metrics.Goodput).run,
@@ -137,7 +139,9 @@ func newMetrics(
 }
 
 // apiDeps is what the API stands on, but for what belongs to this process.
-func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *slog.Logger) api.Deps {
+func apiDeps(
+	b *connections.Set, sink *delivery.Sink, metrics *prom.Metrics, sinks *sinkWatch, log *slog.Logger,
+) api.Deps {
 	return api.Deps{
 		Control: b.Control,
 		Store:   b.Buffer,
@@ -162,7 +166,7 @@ func apiDeps(b *connections.Set, metrics *prom.Metrics, sinks *sinkWatch, log *s
 		Ready:     b.Buffer.Ping,
 		Metrics:   metrics.Handler(),
 		OnRefusal: metrics.Refused,
-		Sinks:     sinks.look, DeadLetters: b.Events,
+		Sinks:     sinks.look, DeadLetters: sink,
 		Tell: b.Events,
 		Log:  log,
 	}

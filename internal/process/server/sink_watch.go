@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/observe/axiom"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // sinkWatch knows how the delivery to the sinks goes, whichever server delivers. Without a configuration, and never
@@ -75,7 +75,7 @@ func (w *sinkWatch) now() []telemetry.SinkStatus {
 	}
 	seen := last.Seen(time.Now())
 	if seen.State == telemetry.SinkStopped && !w.configured {
-		if seen.Backlog == 0 && seen.DeadLetters == 0 || time.Since(seen.UpdatedAt) > store.SinkForgotten {
+		if seen.Backlog == 0 && seen.DeadLetters == 0 || time.Since(seen.UpdatedAt) > delivery.SinkForgotten {
 			return nil // switched off: nothing waits for it, or events are not kept for it any more
 		}
 		seen.Reason = "no server delivers: Axiom is not configured where this was asked"

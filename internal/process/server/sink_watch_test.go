@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 type oneSink telemetry.SinkStatus
@@ -34,7 +34,7 @@ func TestWhichSinksAreShown(t *testing.T) {
 		{"killed, and switched off", status{State: telemetry.SinkOK}, time.Hour, false, ""},
 		{"killed with a backlog", status{State: telemetry.SinkOK, Backlog: 9}, time.Hour, false, telemetry.SinkStopped},
 		{"with dead letters", status{State: telemetry.SinkOK, DeadLetters: 9}, time.Hour, false, telemetry.SinkStopped},
-		{"long ago", status{State: telemetry.SinkOK, Backlog: 9}, 2 * store.SinkForgotten, false, ""},
+		{"long ago", status{State: telemetry.SinkOK, Backlog: 9}, 2 * delivery.SinkForgotten, false, ""},
 		{"silent, and configured", status{State: telemetry.SinkOK}, time.Hour, true, telemetry.SinkStopped},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

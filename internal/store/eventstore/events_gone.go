@@ -20,7 +20,7 @@ type Gone struct {
 
 // Gone counts a run's events that are not kept any more, by kind. The run "" is the fleet.
 func (s *Store) Gone(ctx context.Context, run rollout.RunName) ([]Gone, error) {
-	kinds, err := s.rdb.SMembers(ctx, s.kindsKey(run)).Result()
+	kinds, err := s.rdb.SMembers(ctx, s.keys(run).Kinds()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the kinds of facts: %w", err)
 	}
@@ -29,9 +29,9 @@ func (s *Store) Gone(ctx context.Context, run rollout.RunName) ([]Gone, error) {
 	found := make([]*redis.XInfoStreamCmd, len(kinds))
 	_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each answer has its own error
 		for i, kind := range kinds {
-			key := s.recentKey(run)
+			key := s.keys(run).Recent()
 			if kind != "" {
-				key = s.kindKey(run, kind)
+				key = s.keys(run).Facts(kind)
 			}
 			found[i] = p.XInfoStream(ctx, key)
 		}
@@ -46,9 +46,9 @@ func (s *Store) Gone(ctx context.Context, run rollout.RunName) ([]Gone, error) {
 		if err != nil {
 			return nil, fmt.Errorf("count the events that are not kept: %w", err)
 		}
-		bound := s.limits.Recent
+		bound := s.Limits.Recent
 		if kind != "" {
-			bound = s.limits.of(kind).Kept
+			bound = s.Limits.Of(kind).Kept
 		}
 		switch {
 		case info.EntriesAdded > info.Length:

@@ -14,7 +14,7 @@ import (
 // none is given. It reads those kinds only, so that the cost of a few rare kinds does not grow with the games played.
 func (s *Store) Facts(ctx context.Context, run rollout.RunName, after string, limit int,
 	kinds ...string) ([]Record, error) {
-	from, err := position(after)
+	from, err := Position(after)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (p *part) hungry() bool { return len(p.rows) == 0 && !p.ended }
 func (s *Store) streams(ctx context.Context, run rollout.RunName, kinds []string, from string) ([]*part, error) {
 	if len(kinds) == 0 {
 		var err error
-		if kinds, err = s.rdb.SMembers(ctx, s.kindsKey(run)).Result(); err != nil {
+		if kinds, err = s.rdb.SMembers(ctx, s.keys(run).Kinds()).Result(); err != nil {
 			return nil, fmt.Errorf("read the kinds of facts: %w", err)
 		}
 	}
@@ -79,7 +79,7 @@ func (s *Store) refill(ctx context.Context, run rollout.RunName, parts []*part, 
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, part := range parts {
 			if part.hungry() {
-				found[part] = p.XRangeN(ctx, s.kindKey(run, part.kind), part.from, to, int64(portion))
+				found[part] = p.XRangeN(ctx, s.keys(run).Facts(part.kind), part.from, to, int64(portion))
 			}
 		}
 		return nil
@@ -102,7 +102,7 @@ func merge(merged []Record, parts []*part, limit int) []Record {
 	for len(merged) < limit && !slices.ContainsFunc(parts, (*part).hungry) {
 		var next *part
 		for _, p := range parts {
-			if len(p.rows) > 0 && (next == nil || earlier(p.rows[0].ID, next.rows[0].ID)) {
+			if len(p.rows) > 0 && (next == nil || Earlier(p.rows[0].ID, next.rows[0].ID)) {
 				next = p
 			}
 		}

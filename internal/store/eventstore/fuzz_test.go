@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // FuzzRows: whatever a row of a run's history holds, and whatever id a client resumes after, the list is an error

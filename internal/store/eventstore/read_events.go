@@ -22,13 +22,18 @@ type Record struct {
 	Kind      string          `json:"kind"`
 	Data      json.RawMessage `json:"data"`
 	Scope     rollout.RunName `json:"-"` // whose streams it is in; empty: the fleet's
-	Droppable bool            `json:"-"` // a sample: any one may be lost
-
-	number int64 // among the facts or the samples of the scope, from 1
+	Droppable bool            `json:"-"` // a sample, of which any one may be lost
+	Number    int64           `json:"-"` // among the facts or the samples of the scope, from 1
 }
 
 // Event decodes the record.
 func (r Record) Event() (telemetry.Event, error) { return telemetry.Decode(r.Data) }
+
+// WrittenAt is when the event was written, by the clock of Redis.
+func (r Record) WrittenAt() time.Time {
+	ms, _ := SplitID(r.ID)
+	return time.UnixMilli(int64(ms)).UTC()
+}
 
 // followPause is how often Follow looks for new events. A blocking read would hold a connection per follower.
 const followPause = 250 * time.Millisecond
@@ -39,21 +44,21 @@ const followPage = 256
 // Recent lists up to limit events of a run after the one with id after, oldest first; after "" is the beginning
 // of what is kept. Where samples are gone already, the facts among them are still listed. The run "" is the fleet.
 func (s *Store) Recent(ctx context.Context, run rollout.RunName, after string, limit int) ([]Record, error) {
-	from, err := position(after)
+	from, err := Position(after)
 	if err != nil || limit <= 0 { // Redis answers nil to a count of 0
 		return nil, err
 	}
 	var oldest, page *redis.XMessageSliceCmd
 	_, err = s.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		oldest = tx.XRangeN(ctx, s.recentKey(run), "-", "+", 1)
-		page = tx.XRangeN(ctx, s.recentKey(run), from, "+", int64(limit))
+		oldest = tx.XRangeN(ctx, s.keys(run).Recent(), "-", "+", 1)
+		page = tx.XRangeN(ctx, s.keys(run).Recent(), from, "+", int64(limit))
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	var older []Record
-	if first := oldest.Val(); len(first) > 0 && earlier(after, first[0].ID) {
+	if first := oldest.Val(); len(first) > 0 && Earlier(after, first[0].ID) {
 		if older, err = s.facts(ctx, run, nil, from, "("+first[0].ID, limit); err != nil {
 			return nil, err
 		}
@@ -69,11 +74,11 @@ func (s *Store) Recent(ctx context.Context, run rollout.RunName, after string, l
 // a reader of samples pays for samples only.
 func (s *Store) Samples(ctx context.Context, run rollout.RunName, after string, limit int,
 	kinds ...string) (found []Record, next string, more bool, err error) {
-	from, err := position(after)
+	from, err := Position(after)
 	if err != nil || limit <= 0 { // Redis answers nil to a count of 0
 		return nil, after, false, err
 	}
-	page, err := s.rdb.XRangeN(ctx, s.recentKey(run), from, "+", int64(limit)).Result()
+	page, err := s.rdb.XRangeN(ctx, s.keys(run).Recent(), from, "+", int64(limit)).Result()
 	if err != nil {
 		return nil, after, false, fmt.Errorf("read samples: %w", err)
 	}
@@ -129,15 +134,21 @@ func record(run rollout.RunName, kind string, m redis.XMessage) Record {
 	}
 	r := Record{ID: m.ID, Kind: kind, Data: json.RawMessage(data), Scope: run}
 	if n, _ := m.Values["n"].(string); n != "" {
-		r.Droppable, r.number = n[0] == 's', number(n[1:])
+		r.Droppable, r.Number = n[0] == 's', Number(n[1:])
 	}
 	return r
 }
 
+// Number reads what a script wrote; missing is 0.
+func Number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
 var idPattern = regexp.MustCompile(`^[0-9]{1,19}-[0-9]{1,19}$`)
 
-// position is where to read on after an id.
-func position(after string) (string, error) {
+// Position is where to read on after an id.
+func Position(after string) (string, error) {
 	switch {
 	case after == "":
 		return "-", nil
@@ -148,14 +159,15 @@ func position(after string) (string, error) {
 	return "(" + after, nil
 }
 
-// earlier reports whether id a, or the beginning if it is empty, comes before id b.
-func earlier(a, b string) bool {
-	aMs, aSeq := split(a)
-	bMs, bSeq := split(b)
+// Earlier reports whether id a, or the beginning if it is empty, comes before id b.
+func Earlier(a, b string) bool {
+	aMs, aSeq := SplitID(a)
+	bMs, bSeq := SplitID(b)
 	return aMs < bMs || aMs == bMs && aSeq < bSeq
 }
 
-func split(id string) (ms, seq uint64) {
+// SplitID is the parts of an id: when it was given, in ms, and a number among those of that time.
+func SplitID(id string) (ms, seq uint64) {
 	left, right, _ := strings.Cut(id, "-")
 	ms, _ = strconv.ParseUint(left, 10, 64) // empty is the beginning; all else was matched or came from Redis
 	seq, _ = strconv.ParseUint(right, 10, 64)

@@ -8,10 +8,9 @@
 // process, and what is lost all the same is counted. Tell waits. A fact that is written twice, after a doubtful answer
 // of Redis, has the same event_id both times.
 //
-// The sink is fed from the streams: Unshipped lists what lies behind its cursor, Acknowledge moves the cursor, Lease
-// sees to it that one shipper does. What is not shipped is let go only above a bound, and counted. There is one sink.
+// The sink is fed from the streams: package delivery.
 //
-// Start reading at Store, then append.lua for the keys, write_events.go, read_events.go and sink_cursor.go.
+// Start reading at Store, then append.lua for the keys, write_events.go and read_events.go.
 package store
 
 import (
@@ -25,7 +24,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/store/redisscript"
-	"github.com/millrace/millrace/internal/store/runindex"
 	"github.com/millrace/millrace/internal/store/spool"
 )
 
@@ -68,8 +66,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// of returns the bounds of a kind.
-func (l Limits) of(kind string) KindLimit {
+// Of is the bounds of a kind.
+func (l Limits) Of(kind string) KindLimit {
 	if own, ok := l.Kinds[kind]; ok {
 		return own
 	}
@@ -78,11 +76,11 @@ func (l Limits) of(kind string) KindLimit {
 
 // Store is the events in Redis. Emit may be called before Run and after Close.
 type Store struct {
-	rdb           redis.UniversalClient
-	prefix        string
-	limits        Limits
-	appendScript  *redis.Script
-	lettersScript *redis.Script
+	Limits Limits // the defaults filled in
+
+	rdb          redis.UniversalClient
+	prefix       string
+	appendScript *redis.Script
 
 	newFacts   chan telemetry.Event
 	newSamples chan telemetry.Event
@@ -99,8 +97,6 @@ type Store struct {
 	diskFault   atomic.Pointer[error]
 	refusal     atomic.Pointer[error] // why Redis refused events for what they are, or for what holds their keys
 
-	runs runindex.Index
-
 	mu   sync.Mutex
 	held []entry // facts that the disk does not take
 }
@@ -111,15 +107,13 @@ var _ telemetry.Emitter = (*Store)(nil)
 func New(rdb redis.UniversalClient, prefix string, limits Limits) *Store {
 	limits = limits.withDefaults()
 	return &Store{
-		rdb: rdb, prefix: prefix, limits: limits,
-		appendScript:  redisscript.New(appendBase + limits.lua() + appendBody),
-		lettersScript: redisscript.New(appendBase + limits.lua() + takeLettersBody),
-		newFacts:      make(chan telemetry.Event, limits.Queue),
-		newSamples:    make(chan telemetry.Event, max(1, limits.Queue/2)),
-		woken:         make(chan struct{}, 1),
-		writer:        make(chan struct{}, 1),
-		closing:       make(chan struct{}),
-		runs:          runindex.New(rdb, prefix),
+		rdb: rdb, prefix: prefix, Limits: limits,
+		appendScript: redisscript.New(limits.Lua() + appendBody),
+		newFacts:     make(chan telemetry.Event, limits.Queue),
+		newSamples:   make(chan telemetry.Event, max(1, limits.Queue/2)),
+		woken:        make(chan struct{}, 1),
+		writer:       make(chan struct{}, 1),
+		closing:      make(chan struct{}),
 	}
 }
 
@@ -217,23 +211,7 @@ func (s *Store) Close() {
 	}
 }
 
-// scope is the hash tag of a run's keys: all streams are written by one script.
-func (s *Store) scope(run rollout.RunName) string {
-	switch run {
-	case "":
-		return s.prefix + ":{fleet}:"
-	case Replayed:
-		return s.prefix + ":{fleet}:replay:"
-	}
-	return s.prefix + ":{" + string(run) + "}:"
-}
-
-func (s *Store) recentKey(run rollout.RunName) string { return s.scope(run) + "events" }
-func (s *Store) goneKey(run rollout.RunName) string   { return s.scope(run) + "gone" } // the buffer's
-func (s *Store) kindsKey(run rollout.RunName) string  { return s.scope(run) + "kinds" }
-func (s *Store) kindKey(run rollout.RunName, kind string) string {
-	return s.scope(run) + "facts:" + kind
-}
+func (s *Store) keys(run rollout.RunName) Keys { return KeysOf(s.prefix, run) }
 
 var (
 	errClosed  = errors.New("store closed") // ends Run's own waits

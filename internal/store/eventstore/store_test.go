@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // link is a Redis that can be cut off. It lives in the test's synctest bubble, if it has one.
@@ -322,6 +323,31 @@ func TestEventsThatJSONCannotSay(t *testing.T) {
 
 var zero float64
 
+// TestOneBadRunHoldsUpNoOther: the keys of one run are not what they should be. Facts of other runs are written, what
+// Redis refuses is counted, and the reason is known.
+func TestOneBadRunHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		if err := rdb.Set(ctx, "test:{bad}:written", "no hash", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		s := start(t, rdb, store.Limits{})
+		for n := range 20 {
+			s.Emit(fact("bad", n))
+			s.Emit(fact("good", n))
+			s.Emit(sample("bad", n))
+		}
+		s.Close()
+		got := s.Stats()
+		kept, err := s.Facts(ctx, "good", "", 100)
+		if err != nil || len(kept) != 20 || got.Written != 20 || got.LostFacts != 20 || got.LostSamples != 20 ||
+			got.Waiting != 0 || !strings.Contains(got.Refusal, "bad") {
+			t.Errorf("%d facts of the other run, %+v, %v", len(kept), got, err)
+		}
+	})
+}
+
 // TestBoundsHoldAnOutage: what a run of 64 groups of 8 games tells in ten hours without its sink is kept, with a step a
 // minute and with one every five seconds.
 func TestBoundsHoldAnOutage(t *testing.T) {
@@ -336,7 +362,7 @@ func TestBoundsHoldAnOutage(t *testing.T) {
 			"adapter_loaded": 64 * steps,                              // on as many engines
 			"token_rates":    int64(outage/(15*time.Second)) * 4 * 64, // of four versions on 64 engines
 		} {
-			if kept := store.DefaultKind(kind).Unshipped; kept < most {
+			if kept := store.New(nil, "", store.Limits{}).Limits.Of(kind).Unshipped; kept < most {
 				t.Errorf("steps of %v: %d of kind %s are kept, %d are told", stepTakes, kept, kind, most)
 			}
 		}

@@ -35,7 +35,9 @@ var appendLua string
 // keys of the run or the fleet.
 func Lua() string { return Limits{}.withDefaults().lua() }
 
-// lua is append.lua with these bounds.
+// Lua is the same for a script whose first key is the latest events of its scope, with the bounds of a store.
+func (l Limits) Lua() string { return "local base = string.sub(KEYS[1], 1, -7)\n" + l.lua() }
+
 func (l Limits) lua() string {
 	var bounds strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(l.Kinds)) {
@@ -44,11 +46,8 @@ func (l Limits) lua() string {
 	return fmt.Sprintf("local RECENT, BOUNDS = %d, {%s}\n%s", l.Recent, bounds.String(), appendLua)
 }
 
-// appendBase and appendBody are the ends of the script that adds events to a scope. KEYS: recent. ARGV: for each
-// event a flag, the kind and the JSON.
-const (
-	appendBase = "local base = string.sub(KEYS[1], 1, -7)\n"
-	appendBody = `
+// appendBody adds events to a scope. KEYS: the latest events. ARGV: for each event a flag, the kind and the JSON.
+const appendBody = `
 for i = 1, #ARGV, 3 do
   if ARGV[i] == 'fact' then
     tell_once(ARGV[i+2])
@@ -57,7 +56,6 @@ for i = 1, #ARGV, 3 do
   end
 end
 return 1`
-)
 
 // flag says how an event is written.
 type flag string
@@ -199,7 +197,7 @@ func (s *Store) keep(batch []entry) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fits := min(len(batch), max(0, s.limits.Queue-len(s.held)))
+	fits := min(len(batch), max(0, s.Limits.Queue-len(s.held)))
 	s.held = append(s.held, batch[:fits]...)
 	s.pending.Add(int64(fits - len(batch)))
 	s.lose(false, len(batch)-fits)
@@ -413,15 +411,15 @@ func (s *Store) writeEach(ctx context.Context, run rollout.RunName, entries []en
 // would leave events in a scope that is not looked at. After: the scope may have been found done, or erased as empty,
 // during the write.
 func (s *Store) append(ctx context.Context, run rollout.RunName, entries []entry) error {
-	if err := s.noteScope(ctx, run); err != nil {
+	if err := NoteScope(ctx, s.rdb, s.prefix, run); err != nil {
 		return err
 	}
 	args := make([]any, 0, 3*len(entries))
 	for _, e := range entries {
 		args = append(args, string(e.flag), e.kind, e.json)
 	}
-	if err := s.appendScript.Run(ctx, s.rdb, []string{s.recentKey(run)}, args...).Err(); err != nil {
+	if err := s.appendScript.Run(ctx, s.rdb, []string{s.keys(run).Recent()}, args...).Err(); err != nil {
 		return err
 	}
-	return s.noteScope(ctx, run)
+	return NoteScope(ctx, s.rdb, s.prefix, run)
 }

@@ -1,4 +1,4 @@
-package store
+package delivery
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
@@ -48,8 +49,8 @@ redis.call('XADD', KEYS[1], '*', 'event_id', ARGV[2], 'scope', ARGV[4], 'kind', 
 return 1`)
 
 // letterKeys is the stream of the dead letters, the ids of the events in it, and a counter of all that there were.
-func (s *Store) letterKeys() []string {
-	stream := s.scope("") + "dead"
+func (s *Sink) letterKeys() []string {
+	stream := s.keys("").Of("dead")
 	return []string{stream, stream + ":ids", stream + ":all"}
 }
 
@@ -58,7 +59,7 @@ const maxReason = 1000
 
 // DeadLetter keeps an event that the sink has refused, once. It is to be acknowledged afterwards. It is
 // ErrDeadLettersFull when a fact finds no room.
-func (s *Store) DeadLetter(ctx context.Context, r Record, reason string) error {
+func (s *Sink) DeadLetter(ctx context.Context, r store.Record, reason string) error {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "..."
 	}
@@ -66,7 +67,7 @@ func (s *Store) DeadLetter(ctx context.Context, r Record, reason string) error {
 	if r.Droppable {
 		sample = 1
 	}
-	kept, err := deadScript.Run(ctx, s.rdb, append(s.letterKeys(), s.sinkKey()), MaxDeadLetters, eventID(r), sample,
+	kept, err := deadScript.Run(ctx, s.redis, append(s.letterKeys(), s.sinkKey()), MaxDeadLetters, eventID(r), sample,
 		string(r.Scope), r.Kind, []byte(r.Data), reason).Int()
 	switch {
 	case err != nil:
@@ -78,7 +79,7 @@ func (s *Store) DeadLetter(ctx context.Context, r Record, reason string) error {
 }
 
 // eventID is the id under which an event is the same wherever it is met; of what is no event, its place.
-func eventID(r Record) string {
+func eventID(r store.Record) string {
 	var head struct {
 		ID string `json:"event_id"`
 	}
@@ -89,12 +90,12 @@ func eventID(r Record) string {
 }
 
 // DeadLetters lists up to limit dead letters after the one with an id, oldest first.
-func (s *Store) DeadLetters(ctx context.Context, after string, limit int) ([]DeadLetter, error) {
-	from, err := position(after)
+func (s *Sink) DeadLetters(ctx context.Context, after string, limit int) ([]DeadLetter, error) {
+	from, err := store.Position(after)
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.rdb.XRangeN(ctx, s.letterKeys()[0], from, "+", int64(limit)).Result()
+	page, err := s.redis.XRangeN(ctx, s.letterKeys()[0], from, "+", int64(limit)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
@@ -105,18 +106,18 @@ func (s *Store) DeadLetters(ctx context.Context, after string, limit int) ([]Dea
 		if !json.Valid([]byte(data)) {
 			data = "null"
 		}
-		letters[i] = DeadLetter{ID: m.ID, Event: text("event_id"), At: Record{ID: m.ID}.WrittenAt(),
+		letters[i] = DeadLetter{ID: m.ID, Event: text("event_id"), At: store.Record{ID: m.ID}.WrittenAt(),
 			Scope: rollout.RunName(text("scope")), Kind: text("kind"), Reason: text("reason"), Data: json.RawMessage(data)}
 	}
 	return letters, nil
 }
 
 // DeadLetterCount is how many dead letters are kept, and how many there have been.
-func (s *Store) DeadLetterCount(ctx context.Context) (kept, all int64, err error) {
+func (s *Sink) DeadLetterCount(ctx context.Context) (kept, all int64, err error) {
 	keys := s.letterKeys()
 	var n *redis.IntCmd
 	var total *redis.StringCmd
-	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		n, total = p.XLen(ctx, keys[0]), p.Get(ctx, keys[2])
 		return nil
 	})
@@ -127,21 +128,22 @@ func (s *Store) DeadLetterCount(ctx context.Context) (kept, all int64, err error
 	return n.Val(), all, nil
 }
 
-// Replay has dead letters shipped again, all if no id is given, and returns their number. They keep their event_id, so
-// that a receiver recognises one that had arrived all the same.
-func (s *Store) Replay(ctx context.Context, ids ...string) (int, error) {
+// Replay has dead letters shipped again, all if no id is given, and answers how many. They keep their event_id, so that
+// one which had arrived all the same is told apart.
+func (s *Sink) Replay(ctx context.Context, ids ...string) (int, error) {
 	return s.takeLetters(ctx, "replayed", ids)
 }
 
 // DropDeadLetters gives dead letters up, all if no id is given, and answers how many. They are counted as lost.
-func (s *Store) DropDeadLetters(ctx context.Context, ids ...string) (int, error) {
+func (s *Sink) DropDeadLetters(ctx context.Context, ids ...string) (int, error) {
 	return s.takeLetters(ctx, "given up", ids)
 }
 
-// takeLettersBody removes letters and, if they are replayed, writes their events back for a shipper, in one step: an
-// event is never in neither place, nor in both. KEYS: recent events of Replayed, the letters' (letterKeys), the sink.
-// ARGV: the counter to raise, ids. Answers how many there were.
-const takeLettersBody = `
+// takeLetters takes letters away and, when they are to be replayed, writes their events where a shipper finds them,
+// in the same instant: an event is never in neither place, nor is one of both forgotten in favour of the other. KEYS:
+// recent events of store.Replayed, the letters' (letterKeys), the sink. ARGV: what they are counted as, ids. Answers
+// how many there were.
+const takeLetters = `
 local n = 0
 for i = 2, #ARGV do
   for _, row in ipairs(redis.call('XRANGE', KEYS[2], ARGV[i], ARGV[i])) do
@@ -156,15 +158,15 @@ end
 redis.call('HINCRBY', KEYS[5], ARGV[1], n)
 return n`
 
-// takeLetters removes dead letters in portions, so that other calls to Redis do not wait long. Each given id must be a
-// letter's.
-func (s *Store) takeLetters(ctx context.Context, countedAs string, ids []string) (total int, err error) {
+// takeLetters takes dead letters away, some at a time, so that nobody else's call of Redis waits long. Of ids that are
+// given each must be a letter's.
+func (s *Sink) takeLetters(ctx context.Context, countedAs string, ids []string) (total int, err error) {
 	for _, id := range ids {
-		if !idPattern.MatchString(id) {
+		if _, err := store.Position(id); id == "" || err != nil {
 			return 0, noDeadLetter(id)
 		}
 	}
-	for portion := range slices.Chunk(ids, maxBatch) {
+	for portion := range slices.Chunk(ids, atOnce) {
 		if err := s.takePortion(ctx, countedAs, portion, &total); err != nil {
 			return total, err
 		}
@@ -176,7 +178,7 @@ func (s *Store) takeLetters(ctx context.Context, countedAs string, ids []string)
 		return total, err
 	}
 	for {
-		page, err := s.DeadLetters(ctx, "", maxBatch)
+		page, err := s.DeadLetters(ctx, "", atOnce)
 		if err != nil || len(page) == 0 {
 			return total, err
 		}
@@ -190,13 +192,13 @@ func (s *Store) takeLetters(ctx context.Context, countedAs string, ids []string)
 	}
 }
 
-func (s *Store) takePortion(ctx context.Context, countedAs string, ids []string, total *int) error {
+func (s *Sink) takePortion(ctx context.Context, countedAs string, ids []string, total *int) error {
 	args := []any{countedAs}
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	keys := append(append([]string{s.recentKey(Replayed)}, s.letterKeys()...), s.sinkKey())
-	n, err := s.lettersScript.Run(ctx, s.rdb, keys, args...).Int()
+	keys := append(append([]string{s.keys(store.Replayed).Recent()}, s.letterKeys()...), s.sinkKey())
+	n, err := s.replay.Run(ctx, s.redis, keys, args...).Int()
 	if err != nil {
 		return fmt.Errorf("take dead letters away: %w", err)
 	}

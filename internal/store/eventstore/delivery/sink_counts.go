@@ -1,4 +1,4 @@
-package store
+package delivery
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
@@ -40,12 +41,12 @@ end
 return redis.call('HSET', KEYS[2], ARGV[1], table.concat(ARGV, ' ', 2))`)
 
 // count adds what a scope's cursor counts to the sink's sums.
-func (s *Store) count(ctx context.Context, scope rollout.RunName, p progress) error {
+func (s *Sink) count(ctx context.Context, scope rollout.RunName, p progress) error {
 	if p.last == "" {
 		return nil
 	}
 	of := p.sums()
-	err := countScript.Run(ctx, s.rdb, []string{s.sinkKey(), s.countedKey()}, string(scope), p.first, p.last, of.passed,
+	err := countScript.Run(ctx, s.redis, []string{s.sinkKey(), s.countedKey()}, string(scope), p.first, p.last, of.passed,
 		of.lostFacts, of.lostSamples).Err()
 	if err != nil {
 		return fmt.Errorf("count the events of %q: %w", scope, err)
@@ -60,14 +61,14 @@ func counted(note any, first string) sums {
 	if len(words) != 5 || words[0] != first {
 		return sums{}
 	}
-	return sums{passed: number(words[2]), lostFacts: number(words[3]), lostSamples: number(words[4])}
+	return sums{passed: store.Number(words[2]), lostFacts: store.Number(words[3]), lostSamples: store.Number(words[4])}
 }
 
-// sums adds up all scopes, including erased ones, and returns the sink's other fields.
-func (s *Store) sums(ctx context.Context) (total sums, fields map[string]string, err error) {
+// sums is what is counted over all scopes, those that are erased, too, and the sink's other fields.
+func (s *Sink) sums(ctx context.Context) (total sums, fields map[string]string, err error) {
 	const tries = 3 // in which a scope may have been erased while they were read
 	for range tries {
-		before, err := s.rdb.HMGet(ctx, s.sinkKey(), "erased").Result()
+		before, err := s.redis.HMGet(ctx, s.sinkKey(), "erased").Result()
 		if err != nil {
 			return total, nil, fmt.Errorf("counts of the sink: %w", err)
 		}
@@ -81,8 +82,8 @@ func (s *Store) sums(ctx context.Context) (total sums, fields map[string]string,
 	return total, fields, nil
 }
 
-// readSums reads the cursors of the open scopes, then the sums and the parts of these scopes that are in them.
-func (s *Store) readSums(ctx context.Context) (sums, map[string]string, error) {
+// readSums reads the cursors of the open scopes, and then the sums with what of these scopes is in them.
+func (s *Sink) readSums(ctx context.Context) (sums, map[string]string, error) {
 	scopes, err := s.openScopes(ctx)
 	if err != nil {
 		return sums{}, nil, err
@@ -97,7 +98,7 @@ func (s *Store) readSums(ctx context.Context) (sums, map[string]string, error) {
 	}
 	var of *redis.MapStringStringCmd
 	var notes *redis.SliceCmd
-	_, err = s.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = s.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		of, notes = p.HGetAll(ctx, s.sinkKey()), p.HMGet(ctx, s.countedKey(), names...)
 		return nil
 	})
@@ -105,8 +106,8 @@ func (s *Store) readSums(ctx context.Context) (sums, map[string]string, error) {
 		return sums{}, nil, fmt.Errorf("counts of the sink: %w", err)
 	}
 	fields := of.Val()
-	total := sums{passed: number(fields["passed"]), lostFacts: number(fields["lost f"]),
-		lostSamples: number(fields["lost s"])}
+	total := sums{passed: store.Number(fields["passed"]), lostFacts: store.Number(fields["lost f"]),
+		lostSamples: store.Number(fields["lost s"])}
 	for i := range scopes {
 		now := in[i].sums()
 		was := counted(notes.Val()[i], in[i].first)
@@ -118,4 +119,4 @@ func (s *Store) readSums(ctx context.Context) (sums, map[string]string, error) {
 	return total, fields, nil
 }
 
-func (s *Store) countedKey() string { return s.scope("") + "counted" }
+func (s *Sink) countedKey() string { return s.keys("").Of("counted") }

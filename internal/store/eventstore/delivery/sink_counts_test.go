@@ -1,4 +1,4 @@
-package store_test
+package delivery_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redistest"
 	"github.com/millrace/millrace/internal/store/runindex"
 )
@@ -53,7 +53,7 @@ type shipping struct {
 	rdb       redis.UniversalClient
 	prefix    string
 	rng       *rand.Rand
-	store     *store.Store
+	store     *delivered
 	owner     int
 	page      int // events of a scope that are shipped at once, at most: with few the sink falls behind, and loses some
 	fence     int64
@@ -80,6 +80,9 @@ func (p *shipping) ok(err error) {
 	}
 }
 
+// few is bounds that are soon reached.
+var few = store.Limits{Recent: 40, Kinds: map[string]store.KindLimit{"": {Kept: 20, Unshipped: 120}}}
+
 // another is a new process in the place of the last, which was killed.
 func (p *shipping) another() {
 	p.t.Helper()
@@ -88,8 +91,8 @@ func (p *shipping) another() {
 		p.ok(p.store.Release(ctx, fmt.Sprint(p.owner)))
 	}
 	p.owner++
-	p.store = store.New(p.rdb, p.prefix, store.Limits{Recent: 40,
-		Kinds: map[string]store.KindLimit{"": {Kept: 20, Unshipped: 120}}})
+	with := opened(p.rdb, p.prefix, few)
+	p.store = &with
 	fence, mine, err := p.store.Lease(ctx, fmt.Sprint(p.owner), time.Hour)
 	if p.ok(err); !mine {
 		p.t.Fatal("no lease")
@@ -121,8 +124,7 @@ func (p *shipping) move() {
 		}
 		p.tell(run)
 	case 0, 1, 2:
-		writer := store.New(p.rdb, p.prefix, store.Limits{Recent: 40,
-			Kinds: map[string]store.KindLimit{"": {Kept: 20, Unshipped: 120}}})
+		writer := store.New(p.rdb, p.prefix, few)
 		for range p.rng.IntN(60) {
 			p.n++
 			e := fact(run, p.n)
@@ -360,31 +362,6 @@ func TestReplayBesideARefusal(t *testing.T) {
 	})
 }
 
-// TestOneBadRunHoldsUpNoOther: the keys of one run are not what they should be. Facts of other runs are written, what
-// Redis refuses is counted, and the reason is known.
-func TestOneBadRunHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
-		ctx := t.Context()
-		if err := rdb.Set(ctx, "test:{bad}:written", "no hash", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		s := start(t, rdb, store.Limits{})
-		for n := range 20 {
-			s.Emit(fact("bad", n))
-			s.Emit(fact("good", n))
-			s.Emit(sample("bad", n))
-		}
-		write(t, s)
-		got := s.Stats()
-		kept, err := s.Facts(ctx, "good", "", 100)
-		if err != nil || len(kept) != 20 || got.Written != 20 || got.LostFacts != 20 || got.LostSamples != 20 ||
-			got.Waiting != 0 || !strings.Contains(got.Refusal, "bad") {
-			t.Errorf("%d facts of the other run, %+v, %v", len(kept), got, err)
-		}
-	})
-}
-
 // TestSinceIsTheClockOfRedis: events are behind a new sink's cursor whatever the server's clock says, for their ids are
 // from the clock of Redis.
 func TestSinceIsTheClockOfRedis(t *testing.T) {
@@ -413,5 +390,3 @@ func (h *otherTime) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return err
 	}
 }
-
-var _ telemetry.Emitter = (*store.Store)(nil)

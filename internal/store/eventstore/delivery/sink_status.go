@@ -1,4 +1,4 @@
-package store
+package delivery
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace/internal/rollout/telemetry"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
@@ -18,12 +19,12 @@ return 1`)
 
 // SaveSinkStatus keeps what the server that delivers to the sink says of it. It is ErrFenced when another one does by
 // now.
-func (s *Store) SaveSinkStatus(ctx context.Context, fence int64, status telemetry.SinkStatus) error {
+func (s *Sink) SaveSinkStatus(ctx context.Context, fence int64, status telemetry.SinkStatus) error {
 	text, err := json.Marshal(status)
 	if err != nil {
 		return fmt.Errorf("save the status of the sink: %w", err)
 	}
-	saved, err := statusScript.Run(ctx, s.rdb, []string{s.sinkKey()}, fence, text).Int()
+	saved, err := statusScript.Run(ctx, s.redis, []string{s.sinkKey()}, fence, text).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("save the status of the sink: %w", err)
@@ -33,9 +34,9 @@ func (s *Store) SaveSinkStatus(ctx context.Context, fence int64, status telemetr
 	return nil
 }
 
-// SinkStatus is the last status that the delivering server saved, with counts updated with each event, which are exact
-// even if servers were killed. It is empty for a sink that was never used.
-func (s *Store) SinkStatus(ctx context.Context) (telemetry.SinkStatus, error) {
+// SinkStatus is what the server that delivers to the sink said of it last, with what is counted with each event: this
+// is exact, whoever was killed meanwhile. Of a sink that was never used it is empty.
+func (s *Sink) SinkStatus(ctx context.Context) (telemetry.SinkStatus, error) {
 	var status telemetry.SinkStatus
 	total, fields, err := s.sums(ctx)
 	if err != nil || fields["since"] == "" {
@@ -49,11 +50,11 @@ func (s *Store) SinkStatus(ctx context.Context) (telemetry.SinkStatus, error) {
 	if status.DeadLetters, status.DeadLettered, err = s.DeadLetterCount(ctx); err != nil {
 		return status, err
 	}
-	refused := number(fields["dropped"]) // samples, when there was no room
-	status.Written = total.passed + total.lostFacts + total.lostSamples + total.waiting - number(fields["replayed"])
+	refused := store.Number(fields["dropped"]) // samples, when there was no room
+	status.Written = total.passed + total.lostFacts + total.lostSamples + total.waiting - store.Number(fields["replayed"])
 	status.Backlog = total.waiting
 	status.LostFacts, status.LostSamples = total.lostFacts, total.lostSamples+refused
-	status.LostLetters = number(fields["given up"])
+	status.LostLetters = store.Number(fields["given up"])
 	status.Delivered = total.passed - status.DeadLettered - refused
 	if kept := -status.Delivered; kept > 0 { // letters whose events the cursor has not passed yet
 		status.Delivered, status.Backlog = 0, max(0, status.Backlog-kept)

@@ -1,4 +1,4 @@
-package store_test
+package delivery_test
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // leased is a store whose sink is known and leased, and the fence.
-func leased(t *testing.T, rdb redis.UniversalClient, limits store.Limits) (*store.Store, int64) {
+func leased(t *testing.T, rdb redis.UniversalClient, limits store.Limits) (delivered, int64) {
 	t.Helper()
 	s := start(t, rdb, limits)
 	fence, mine, err := s.Lease(t.Context(), "server-1", time.Minute)
@@ -27,7 +28,7 @@ func leased(t *testing.T, rdb redis.UniversalClient, limits store.Limits) (*stor
 }
 
 // write writes events at once.
-func write(t *testing.T, s *store.Store, events ...telemetry.Event) {
+func write(t *testing.T, s delivered, events ...telemetry.Event) {
 	t.Helper()
 	for _, e := range events {
 		s.Emit(e)
@@ -35,7 +36,7 @@ func write(t *testing.T, s *store.Store, events ...telemetry.Event) {
 	s.Close()
 }
 
-func unshipped(t *testing.T, s *store.Store, scope rollout.RunName) store.Portion {
+func unshipped(t *testing.T, s delivered, scope rollout.RunName) delivery.Portion {
 	t.Helper()
 	page, err := s.Unshipped(t.Context(), scope, 100)
 	if err != nil {
@@ -45,19 +46,19 @@ func unshipped(t *testing.T, s *store.Store, scope rollout.RunName) store.Portio
 }
 
 // first is a portion of so many events.
-func first(p store.Portion, n int) store.Portion {
+func first(p delivery.Portion, n int) delivery.Portion {
 	p.Records = p.Records[:n]
 	return p
 }
 
-func acknowledge(t *testing.T, s *store.Store, fence int64, p store.Portion) {
+func acknowledge(t *testing.T, s delivered, fence int64, p delivery.Portion) {
 	t.Helper()
 	if err := s.Acknowledge(t.Context(), fence, p); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func status(t *testing.T, s *store.Store) telemetry.SinkStatus {
+func status(t *testing.T, s delivered) telemetry.SinkStatus {
 	t.Helper()
 	got, err := s.SinkStatus(t.Context())
 	if err != nil {
@@ -173,7 +174,7 @@ func TestFencing(t *testing.T) {
 		if err != nil || !mine || next <= fence {
 			t.Fatalf("taken over: fence %d after %d, %t, %v", next, fence, mine, err)
 		}
-		if err := s.Acknowledge(ctx, fence, page); !errors.Is(err, store.ErrFenced) {
+		if err := s.Acknowledge(ctx, fence, page); !errors.Is(err, delivery.ErrFenced) {
 			t.Errorf("the first shipper: %v", err)
 		}
 		if page := unshipped(t, s, "demo"); len(page.Records) != 1 {
@@ -273,7 +274,7 @@ func TestGone(t *testing.T) {
 	limits := store.Limits{Recent: 10, Kinds: map[string]store.KindLimit{"": {Kept: 20, Unshipped: 1000}}}
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		ctx := t.Context()
-		s := store.New(rdb, "test", limits)
+		s := start(t, rdb, limits)
 		for n := range 150 {
 			write(t, s, fact("demo", n))
 		}

@@ -1,23 +1,19 @@
-package store
+package delivery
 
 import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
 // The sink has a cursor in every scope: a run, a deleted run with unshipped events, or the fleet. All events up to the
 // cursor are dealt with. Delivery is at least once: events that were sent and not acknowledged are listed again.
-
-// Replayed is the scope of dead letters that are to be shipped again. No run can have its name. It lies beside the
-// fleet's, so that one script takes a letter from there to here.
-const Replayed rollout.RunName = "/replay"
 
 // cursor is how far the sink has come in a scope.
 type cursor struct {
@@ -36,18 +32,18 @@ type progress struct {
 }
 
 // isShipped reports whether the sink has got all that was written.
-func (p progress) isShipped() bool { return p.last == "" || !earlier(p.at.id, p.last) }
+func (p progress) isShipped() bool { return p.last == "" || !store.Earlier(p.at.id, p.last) }
 
 // progressIn reads how far the sink has come in some scopes.
-func (s *Store) progressIn(ctx context.Context, scopes ...rollout.RunName) ([]progress, error) {
+func (s *Sink) progressIn(ctx context.Context, scopes ...rollout.RunName) ([]progress, error) {
 	var since *redis.SliceCmd
 	cursors := make([]*redis.MapStringStringCmd, len(scopes))
 	written := make([]*redis.MapStringStringCmd, len(scopes))
-	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		since = p.HMGet(ctx, s.sinkKey(), "since")
 		for i, scope := range scopes {
 			cursors[i] = p.HGetAll(ctx, s.cursorKey(scope))
-			written[i] = p.HGetAll(ctx, s.writtenKey(scope))
+			written[i] = p.HGetAll(ctx, s.keys(scope).Of("written"))
 		}
 		return nil
 	})
@@ -57,11 +53,11 @@ func (s *Store) progressIn(ctx context.Context, scopes ...rollout.RunName) ([]pr
 	all := make([]progress, len(scopes))
 	for i, scope := range scopes {
 		of := written[i].Val()
-		all[i] = progress{first: of["first"], last: of["last"], facts: number(of["f"]), samples: number(of["s"])}
+		all[i] = progress{first: of["first"], last: of["last"], facts: store.Number(of["f"]), samples: store.Number(of["s"])}
 		all[i].since, _ = since.Val()[0].(string) // missing is empty
 		if kept := cursors[i].Val(); kept["id"] != "" && kept["since"] == all[i].since {
-			all[i].at = cursor{kept["id"], number(kept["f"]), number(kept["s"]), number(kept["lost f"]),
-				number(kept["lost s"]), number(kept["from f"]), number(kept["from s"])}
+			all[i].at = cursor{kept["id"], store.Number(kept["f"]), store.Number(kept["s"]), store.Number(kept["lost f"]),
+				store.Number(kept["lost s"]), store.Number(kept["from f"]), store.Number(kept["from s"])}
 		} else if all[i].at, err = s.beginning(ctx, scope, all[i]); err != nil {
 			return nil, err
 		}
@@ -69,23 +65,17 @@ func (s *Store) progressIn(ctx context.Context, scopes ...rollout.RunName) ([]pr
 	return all, nil
 }
 
-// number reads what a script wrote; missing is 0.
-func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
-}
-
 // beginning is a cursor that was not moved yet: before the events that the sink is to have. Where there is no sink,
 // or nothing is for it, that is the end.
-func (s *Store) beginning(ctx context.Context, scope rollout.RunName, p progress) (cursor, error) {
-	c := cursor{id: strconv.FormatInt(max(0, number(p.since)), 10) + "-0"}
+func (s *Sink) beginning(ctx context.Context, scope rollout.RunName, p progress) (cursor, error) {
+	c := cursor{id: strconv.FormatInt(max(0, store.Number(p.since)), 10) + "-0"}
 	switch {
 	case p.since == "":
 		c.id = p.last
 		fallthrough
-	case p.last == "" || earlier(p.last, c.id):
+	case p.last == "" || store.Earlier(p.last, c.id):
 		c.facts, c.samples = p.facts, p.samples
-	case earlier(p.first, c.id):
+	case store.Earlier(p.first, c.id):
 		var err error
 		if c.facts, c.samples, err = s.numbersBefore(ctx, scope, c.id, p); err != nil {
 			return c, err
@@ -96,21 +86,21 @@ func (s *Store) beginning(ctx context.Context, scope rollout.RunName, p progress
 }
 
 // numbersBefore is how many facts and samples were written up to an id: those before the next that is kept.
-func (s *Store) numbersBefore(ctx context.Context, scope rollout.RunName, id string, p progress) (
+func (s *Sink) numbersBefore(ctx context.Context, scope rollout.RunName, id string, p progress) (
 	facts, samples int64, err error) {
 	facts, samples = p.facts, p.samples
 	var found [2]bool
 	for !found[0] || !found[1] {
-		page, err := s.Recent(ctx, scope, id, followPage)
+		page, err := s.events.Recent(ctx, scope, id, atOnce)
 		if err != nil || len(page) == 0 {
 			return facts, samples, err
 		}
 		for _, r := range page {
 			switch {
 			case r.Droppable && !found[1]:
-				samples, found[1] = r.number-1, true
+				samples, found[1] = r.Number-1, true
 			case !r.Droppable && !found[0]:
-				facts, found[0] = r.number-1, true
+				facts, found[0] = r.Number-1, true
 			}
 		}
 		id = page[len(page)-1].ID
@@ -119,7 +109,7 @@ func (s *Store) numbersBefore(ctx context.Context, scope rollout.RunName, id str
 }
 
 // Scopes lists where there are events after the sink's cursor.
-func (s *Store) Scopes(ctx context.Context) ([]rollout.RunName, error) {
+func (s *Sink) Scopes(ctx context.Context) ([]rollout.RunName, error) {
 	all, err := s.openScopes(ctx)
 	if err != nil {
 		return nil, err
@@ -141,7 +131,7 @@ func (s *Store) Scopes(ctx context.Context) ([]rollout.RunName, error) {
 // it leaves out at the end are listed again.
 type Portion struct {
 	Scope   rollout.RunName
-	Records []Record
+	Records []store.Record
 	Last    string // id of the last event of the scope
 	from    cursor
 	since   string
@@ -149,29 +139,23 @@ type Portion struct {
 
 // More reports whether there are events of the scope behind those of the portion.
 func (p Portion) More() bool {
-	return len(p.Records) == 0 || earlier(p.Records[len(p.Records)-1].ID, p.Last)
+	return len(p.Records) == 0 || store.Earlier(p.Records[len(p.Records)-1].ID, p.Last)
 }
 
 // Unshipped lists up to limit events after the sink's cursor: facts, and samples as far as they are kept.
-func (s *Store) Unshipped(ctx context.Context, scope rollout.RunName, limit int) (Portion, error) {
+func (s *Sink) Unshipped(ctx context.Context, scope rollout.RunName, limit int) (Portion, error) {
 	found, err := s.progressIn(ctx, scope)
 	if err != nil {
 		return Portion{}, err
 	}
 	p := Portion{Scope: scope, Last: found[0].last, from: found[0].at, since: found[0].since}
-	p.Records, err = s.Recent(ctx, scope, p.from.id, limit)
+	p.Records, err = s.events.Recent(ctx, scope, p.from.id, limit)
 	return p, err
 }
 
-// WrittenAt is when the event was written, by the clock of Redis.
-func (r Record) WrittenAt() time.Time {
-	ms, _ := split(r.ID)
-	return time.UnixMilli(int64(ms)).UTC()
-}
-
-// Acknowledge records that the events of a portion are dealt with: the sink has them, or has refused them and they are
+// Acknowledge says that the events of a portion are dealt with: the sink has them, or has refused them and they are
 // dead letters. A shipper that was replaced gets ErrFenced, and must stop.
-func (s *Store) Acknowledge(ctx context.Context, fence int64, p Portion) error {
+func (s *Sink) Acknowledge(ctx context.Context, fence int64, p Portion) error {
 	if now, err := s.fence(ctx); err != nil {
 		return err
 	} else if now > fence {
@@ -185,20 +169,20 @@ func (s *Store) Acknowledge(ctx context.Context, fence int64, p Portion) error {
 }
 
 // past is the cursor behind a record. Numbers between the two are of events that were let go before they were listed.
-func (c cursor) past(r Record) cursor {
+func (c cursor) past(r store.Record) cursor {
 	c.id = r.ID
 	if r.Droppable {
-		c.lostSamples += max(0, r.number-c.samples-1)
-		c.samples = max(c.samples, r.number)
+		c.lostSamples += max(0, r.Number-c.samples-1)
+		c.samples = max(c.samples, r.Number)
 	} else {
-		c.lostFacts += max(0, r.number-c.facts-1)
-		c.facts = max(c.facts, r.number)
+		c.lostFacts += max(0, r.Number-c.facts-1)
+		c.facts = max(c.facts, r.Number)
 	}
 	return c
 }
 
-// giveUp counts all of a scope's unshipped events as lost.
-func (s *Store) giveUp(ctx context.Context, scope rollout.RunName, p *progress) error {
+// giveUp counts all that the sink has not got of a scope as lost.
+func (s *Sink) giveUp(ctx context.Context, scope rollout.RunName, p *progress) error {
 	fence, err := s.fence(ctx)
 	if err != nil {
 		return err
@@ -226,9 +210,9 @@ end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'since', ARGV[2], unpack(ARGV, 5))
 return 1`)
 
-func (s *Store) moveCursor(ctx context.Context, fence int64, scope rollout.RunName, since string, to cursor) error {
-	ms, seq := split(to.id)
-	ok, err := cursorScript.Run(ctx, s.rdb, []string{s.cursorKey(scope)}, fence, since, ms, seq,
+func (s *Sink) moveCursor(ctx context.Context, fence int64, scope rollout.RunName, since string, to cursor) error {
+	ms, seq := store.SplitID(to.id)
+	ok, err := cursorScript.Run(ctx, s.redis, []string{s.cursorKey(scope)}, fence, since, ms, seq,
 		"id", to.id, "f", to.facts, "s", to.samples, "lost f", to.lostFacts, "lost s", to.lostSamples,
 		"from f", to.fromFacts, "from s", to.fromSamples).Int()
 	switch {
@@ -240,5 +224,4 @@ func (s *Store) moveCursor(ctx context.Context, fence int64, scope rollout.RunNa
 	return nil
 }
 
-func (s *Store) cursorKey(scope rollout.RunName) string  { return s.scope(scope) + "cursor" }
-func (s *Store) writtenKey(scope rollout.RunName) string { return s.scope(scope) + "written" }
+func (s *Sink) cursorKey(scope rollout.RunName) string { return s.keys(scope).Of("cursor") }

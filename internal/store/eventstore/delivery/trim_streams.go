@@ -1,4 +1,4 @@
-package store
+package delivery
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // KeepBounds trims repeatedly until ctx is done; every server may run it. Failures are passed to complain, and tried
 // again.
-func (s *Store) KeepBounds(ctx context.Context, complain func(error)) {
+func (s *Sink) KeepBounds(ctx context.Context, complain func(error)) {
 	for retry.Pause(ctx, trimEvery) == nil {
 		if err := s.Trim(ctx); err != nil && ctx.Err() == nil {
 			complain(err)
@@ -29,9 +30,9 @@ func (s *Store) KeepBounds(ctx context.Context, complain func(error)) {
 	}
 }
 
-// Trim drops shipped facts above the bounds for readers, and events of deleted runs that are all shipped. It looks at
-// the open scopes, and finds out which of them are done.
-func (s *Store) Trim(ctx context.Context) error {
+// Trim lets go of facts above the bounds for readers that the sink has got, and of deleted runs of which it has got
+// everything. It looks at the scopes that are open, and finds out which of them are done.
+func (s *Sink) Trim(ctx context.Context) error {
 	awaited, err := s.isAwaited(ctx)
 	if err != nil {
 		return err
@@ -64,15 +65,15 @@ end
 if #ids == 0 then return 0 end
 return redis.call('XTRIM', KEYS[1], 'MAXLEN', redis.call('XLEN', KEYS[1]) - #ids)`)
 
-func (s *Store) trimScope(ctx context.Context, scope rollout.RunName, awaited bool) error {
-	kinds, err := s.rdb.SMembers(ctx, s.kindsKey(scope)).Result()
+func (s *Sink) trimScope(ctx context.Context, scope rollout.RunName, awaited bool) error {
+	kinds, err := s.redis.SMembers(ctx, s.keys(scope).Kinds()).Result()
 	if err != nil {
 		return err
 	}
 	length := make([]*redis.IntCmd, len(kinds))
-	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, kind := range kinds {
-			length[i] = p.XLen(ctx, s.kindKey(scope, kind))
+			length[i] = p.XLen(ctx, s.keys(scope).Facts(kind))
 		}
 		return nil
 	})
@@ -80,8 +81,8 @@ func (s *Store) trimScope(ctx context.Context, scope rollout.RunName, awaited bo
 		return err
 	}
 	for i, kind := range kinds {
-		kept := s.limits.of(kind).Kept
-		if scope == Replayed {
+		kept := s.limits.Of(kind).Kept
+		if scope == store.Replayed {
 			kept = 0 // readers have the event in the scope that it is of
 		}
 		if length[i].Val() <= kept {
@@ -93,12 +94,12 @@ func (s *Store) trimScope(ctx context.Context, scope rollout.RunName, awaited bo
 			if err != nil {
 				return err
 			}
-			ms, seq := split(in[0].at.id)
+			ms, seq := store.SplitID(in[0].at.id)
 			upTo = []any{ms, seq}
 		}
 		for n := int64(trimAtOnce); n == trimAtOnce; {
 			args := append([]any{kept, trimAtOnce}, upTo...)
-			if n, err = trimScript.Run(ctx, s.rdb, []string{s.kindKey(scope, kind)}, args...).Int64(); err != nil {
+			if n, err = trimScript.Run(ctx, s.redis, []string{s.keys(scope).Facts(kind)}, args...).Int64(); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package store
+package delivery
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var ErrFenced = errors.New("another shipper has taken over")
 
 // Lease asks for the right to ship to the sink until ttl has passed, and is called again before that to keep it. One
 // owner at a time has it; owner names one process in one life. fence is higher for every owner that follows another.
-func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration) (fence int64, mine bool, err error) {
+func (s *Sink) Lease(ctx context.Context, owner string, ttl time.Duration) (fence int64, mine bool, err error) {
 	if err := s.see(ctx); err != nil {
 		return 0, false, fmt.Errorf("lease the sink: %w", err)
 	}
@@ -34,58 +34,58 @@ func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration) (fen
 }
 
 // Release gives the lease back, so that the next shipper need not wait for its end.
-func (s *Store) Release(ctx context.Context, owner string) error {
+func (s *Sink) Release(ctx context.Context, owner string) error {
 	return s.lease().Release(ctx, owner)
 }
 
-func (s *Store) lease() lease.Lease {
-	return lease.Lease{Redis: s.rdb, Key: s.scope("") + "sink-lease", Fence: s.scope("") + "sink-fence"}
+func (s *Sink) lease() lease.Lease {
+	return lease.Lease{Redis: s.redis, Key: s.keys("").Of("sink-lease"), Fence: s.keys("").Of("sink-fence")}
 }
 
 // fence is the fence of who has the lease now, or had it last.
-func (s *Store) fence(ctx context.Context) (int64, error) {
-	fence, err := s.rdb.Get(ctx, s.lease().Fence).Int64()
+func (s *Sink) fence(ctx context.Context) (int64, error) {
+	fence, err := s.redis.Get(ctx, s.lease().Fence).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, fmt.Errorf("fence of the sink: %w", err)
 	}
 	return fence, nil
 }
 
-// see records that a shipper asks for the lease. A sink without a shipper for long, or ever, may lack events in scopes
-// that are done: all of them are opened again.
-func (s *Store) see(ctx context.Context) error {
+// see notes that a shipper asks for the lease. A sink that nobody has shipped to for long, or ever, may not have got
+// what is in scopes that are done: all of them are opened again.
+func (s *Sink) see(ctx context.Context) error {
 	now, err := s.now(ctx)
 	if err != nil {
 		return err
 	}
-	fields, err := s.rdb.HMGet(ctx, s.sinkKey(), "since", "seen", "reopen").Result()
+	fields, err := s.redis.HMGet(ctx, s.sinkKey(), "since", "seen", "reopen").Result()
 	if err != nil {
 		return err
 	}
 	if fields[0] == nil {
-		if err := s.rdb.HSetNX(ctx, s.sinkKey(), "since", now.Add(-backfill).UnixMilli()).Err(); err != nil {
+		if err := s.redis.HSetNX(ctx, s.sinkKey(), "since", now.Add(-backfill).UnixMilli()).Err(); err != nil {
 			return err
 		}
 	}
 	if fields[2] == nil && seenLately(fields[1], now) {
-		return s.rdb.HSet(ctx, s.sinkKey(), "seen", now.UnixMilli()).Err()
+		return s.redis.HSet(ctx, s.sinkKey(), "seen", now.UnixMilli()).Err()
 	}
-	if err := s.rdb.HSet(ctx, s.sinkKey(), "seen", now.UnixMilli(), "reopen", 1).Err(); err != nil {
+	if err := s.redis.HSet(ctx, s.sinkKey(), "seen", now.UnixMilli(), "reopen", 1).Err(); err != nil {
 		return err
 	}
 	if err := s.openAll(ctx); err != nil {
 		return err
 	}
-	return s.rdb.HDel(ctx, s.sinkKey(), "reopen").Err()
+	return s.redis.HDel(ctx, s.sinkKey(), "reopen").Err()
 }
 
 // isAwaited reports whether events are kept for the sink.
-func (s *Store) isAwaited(ctx context.Context) (bool, error) {
+func (s *Sink) isAwaited(ctx context.Context) (bool, error) {
 	now, err := s.now(ctx)
 	if err != nil {
 		return false, err
 	}
-	fields, err := s.rdb.HMGet(ctx, s.sinkKey(), "seen").Result()
+	fields, err := s.redis.HMGet(ctx, s.sinkKey(), "seen").Result()
 	if err != nil {
 		return false, fmt.Errorf("look for the sink: %w", err)
 	}
@@ -99,18 +99,19 @@ func seenLately(field any, now time.Time) bool {
 }
 
 // now is the time of Redis, whose clock the ids of events are from: servers' clocks may be apart.
-func (s *Store) now(ctx context.Context) (time.Time, error) {
-	now, err := s.rdb.Time(ctx).Result()
+func (s *Sink) now(ctx context.Context) (time.Time, error) {
+	now, err := s.redis.Time(ctx).Result()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("time of Redis: %w", err)
 	}
 	return now, nil
 }
 
-// ForgetSink forgets a sink without a shipper: its dead letters, its counts, and thereby its cursors. Events are no
-// longer kept for it. A later sink begins anew, with a higher fence. It is refused while a server has the lease.
-func (s *Store) ForgetSink(ctx context.Context) error {
-	switch busy, err := s.rdb.Exists(ctx, s.lease().Key).Result(); {
+// ForgetSink forgets a sink that nobody ships to any more: its dead letters, what was counted, and by that its cursors.
+// Events are no longer kept for it. A sink that comes later begins anew, with a higher fence. It is refused while a
+// server has the lease.
+func (s *Sink) ForgetSink(ctx context.Context) error {
+	switch busy, err := s.redis.Exists(ctx, s.lease().Key).Result(); {
 	case err != nil:
 		return fmt.Errorf("forget the sink: %w", err)
 	case busy > 0:
@@ -118,12 +119,12 @@ func (s *Store) ForgetSink(ctx context.Context) error {
 			"and restart them, then ask again")
 	}
 	keys := append([]string{s.sinkKey(), s.countedKey()}, s.letterKeys()...)
-	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
+	if err := s.redis.Unlink(ctx, keys...).Err(); err != nil {
 		return fmt.Errorf("forget the sink: %w", err)
 	}
 	return nil
 }
 
-// sinkKey is the hash of the sink's state: since, from when on it gets events, and seen, when a shipper last asked for
-// its lease, both in ms; its status; and its counts (sink_counts.go).
-func (s *Store) sinkKey() string { return s.scope("") + "sink" }
+// sinkKey is a hash of what is known of the sink: since, from when on it gets events, and seen, when a shipper last
+// asked for its lease, both in ms; its status; and what is counted of it (sink_counts.go).
+func (s *Sink) sinkKey() string { return s.keys("").Of("sink") }

@@ -1,4 +1,4 @@
-package store_test
+package delivery_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // TestScopesOfRunsThatAreOver: once the sink has got the events of a run that is over nobody looks for more, until
