@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/observe/runsampler"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -24,7 +25,7 @@ type waits struct {
 // waited reads what the service says of a run's waits, once it has compared all of them with what the trainer says.
 func (s *service) waited(ctx context.Context, run rollout.RunName) (waits, error) {
 	err := stack.Await(ctx, s.cfg.patient(stuckAfter), func(ctx context.Context) error {
-		series, seen, err := s.store.Starvation(ctx, run, time.Now())
+		series, seen, err := runsampler.Waits(ctx, s.store, run, time.Now())
 		if err == nil && !series.Complete(seen) {
 			err = errors.New("it is not complete")
 		}

@@ -159,7 +159,7 @@ func (s *Sampler) windUp(ctx context.Context, run rollout.RunName, now time.Time
 
 // finish continues the account of a run that is over: the record of its last step is compared, too.
 func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time) (done bool, err error) {
-	was, seen, err := s.buffer.Starvation(ctx, run, now)
+	was, seen, err := Waits(ctx, s.buffer, run, now)
 	if err != nil {
 		return false, err
 	}
@@ -173,14 +173,13 @@ func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time
 	}
 	next, spans, closed := was.Next(seen)
 	events := levels(run, now, telemetry.BufferLevel{Counts: counts}, spans)
-	_, err = s.buffer.ContinueStarvation(ctx, run, was, next, closed, events[:len(events)-1])
-	return false, err
+	return false, s.continueWaits(ctx, run, was, next, closed, events[:len(events)-1])
 }
 
 // sample continues the series of a run. Of two servers that look at once, the buffer takes the word of the first.
 func (s *Sampler) sample(ctx context.Context, run runstatus.RunStatus, now time.Time) error {
 	name := run.Spec.Name
-	was, seen, err := s.buffer.Starvation(ctx, name, now)
+	was, seen, err := Waits(ctx, s.buffer, name, now)
 	if err != nil {
 		return err
 	}
@@ -205,7 +204,7 @@ func (s *Sampler) sample(ctx context.Context, run runstatus.RunStatus, now time.
 		Counts: counts, Target: int64(run.Spec.Buffer.Outstanding()), WindowSec: window(was.To, now).Seconds(),
 		Throttle: run.Throttle, RewardVariance: run.RewardVariance, Alarms: standing,
 	}
-	if _, err = s.buffer.ContinueStarvation(ctx, name, was, next, closed, levels(name, now, level, spans)); err != nil {
+	if err = s.continueWaits(ctx, name, was, next, closed, levels(name, now, level, spans)); err != nil {
 		return err
 	}
 	return s.tokens.Tell(ctx, name, now, s.alive, false)
@@ -249,12 +248,17 @@ func levels(
 
 // evidence is what the missing groups of a run are doing.
 func (s *Sampler) evidence(ctx context.Context, run runstatus.RunStatus) (starvation.Evidence, error) {
-	e, err := s.buffer.Awaited(ctx, run.Spec.Name, mostAwaited)
+	awaited, err := s.buffer.Awaited(ctx, run.Spec.Name, mostAwaited)
 	if err != nil {
-		return e, err
+		return starvation.Evidence{}, err
 	}
-	e.Samples, e.Engines = run.Spec.Group.Samples, s.engines
-	e.Starting = starting(s.scaling, s.engines)
+	e := starvation.Evidence{
+		Need: awaited.Need, Ready: awaited.Ready, Launch: awaited.Launch,
+		Samples: run.Spec.Group.Samples, Engines: s.engines, Starting: starting(s.scaling, s.engines),
+	}
+	for _, g := range awaited.Playing {
+		e.Playing = append(e.Playing, starvation.Group(g))
+	}
 	for _, w := range s.alive {
 		if w.State != enginestate.WorkerAlive || w.Requests == nil {
 			continue

@@ -125,11 +125,11 @@ func (s *Sampler) lookAtRun(
 ) (runLook, error) {
 	name := status.Spec.Name
 	r := runLook{status: status}
-	_, seen, err := s.Buffer.Starvation(ctx, name, now)
+	asked, err := s.Buffer.Asked(ctx, name)
 	if err != nil {
 		return r, err
 	}
-	r.next, r.asked, r.last = seen.Next, seen.Asked, seen.Last
+	r.next, r.asked, r.last = asked.Next, asked.First, asked.Last
 	if r.counts, err = s.Buffer.Counts(ctx, name); err != nil {
 		return r, err
 	}
