@@ -86,7 +86,8 @@ func TestAxiomHalfConfigured(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conns.Close()
-		if shipper, err := newShipper(cfg.Axiom, conns, delivery.New(conns.Redis, cfg.Redis.Prefix, conns.Events)); shipper != nil || err != nil {
+		sink := delivery.New(conns.Redis, cfg.Redis.Prefix, conns.Events)
+		if shipper, err := newShipper(cfg.Axiom, conns, sink); shipper != nil || err != nil {
 			t.Errorf("%v, %v", shipper, err)
 		}
 		if !strings.Contains(log.String(), missing) || strings.Contains(log.String(), deliveryToken) {

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 // runs is what holds of runs as a whole.
@@ -121,7 +122,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "runs to purge", deleting, []rollout.RunName{run})
 		f.ok(f.Purge(f.ctx, run))
 		f.ok(f.Purge(f.ctx, run))
-		f.ok(store.New(rdb, "millrace", store.Limits{}).Delete(f.ctx, run)) // what was told of it
+		f.ok(eraseEvents(f.ctx, rdb))
 		left, err := rdb.Keys(f.ctx, "*").Result()
 		f.ok(err)
 		slices.Sort(left)
@@ -142,7 +143,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			t.Error("it was not interrupted")
 		}
 		f.ok(f.Purge(f.ctx, run))
-		f.ok(store.New(rdb, "millrace", store.Limits{}).Delete(f.ctx, run)) // what was told of it
+		f.ok(eraseEvents(f.ctx, rdb))
 		left, err := rdb.Keys(f.ctx, "*").Result()
 		f.ok(err)
 		expect(t, "keys", len(left), 2)
@@ -418,4 +419,13 @@ func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// eraseEvents removes the events of a deleted run, as a keeper and a server do one after the other.
+func eraseEvents(ctx context.Context, rdb redis.UniversalClient) error {
+	events := store.New(rdb, "millrace", store.Limits{})
+	if err := events.Delete(ctx, run); err != nil {
+		return err
+	}
+	return delivery.New(rdb, "millrace", events).Trim(ctx)
 }

@@ -22,7 +22,7 @@ type Record struct {
 	Kind      string          `json:"kind"`
 	Data      json.RawMessage `json:"data"`
 	Scope     rollout.RunName `json:"-"` // whose streams it is in; empty: the fleet's
-	Droppable bool            `json:"-"` // a sample, of which any one may be lost
+	Droppable bool            `json:"-"` // a sample: any one may be lost
 	Number    int64           `json:"-"` // among the facts or the samples of the scope, from 1
 }
 

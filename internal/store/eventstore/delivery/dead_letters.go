@@ -128,8 +128,8 @@ func (s *Sink) DeadLetterCount(ctx context.Context) (kept, all int64, err error)
 	return n.Val(), all, nil
 }
 
-// Replay has dead letters shipped again, all if no id is given, and answers how many. They keep their event_id, so that
-// one which had arrived all the same is told apart.
+// Replay has dead letters shipped again, all if no id is given, and returns their number. They keep their event_id, so
+// that a receiver recognises one that had arrived all the same.
 func (s *Sink) Replay(ctx context.Context, ids ...string) (int, error) {
 	return s.takeLetters(ctx, "replayed", ids)
 }
@@ -158,8 +158,8 @@ end
 redis.call('HINCRBY', KEYS[5], ARGV[1], n)
 return n`
 
-// takeLetters takes dead letters away, some at a time, so that nobody else's call of Redis waits long. Of ids that are
-// given each must be a letter's.
+// takeLetters removes dead letters in portions, so that other calls to Redis do not wait long. Each given id must be a
+// letter's.
 func (s *Sink) takeLetters(ctx context.Context, countedAs string, ids []string) (total int, err error) {
 	for _, id := range ids {
 		if _, err := store.Position(id); id == "" || err != nil {

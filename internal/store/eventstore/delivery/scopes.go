@@ -15,16 +15,16 @@ import (
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
-// A scope is open while something may be left to do there: events that the sink has not got, or more of them than
-// readers need. The scopes of runs that go on are open, those of runs that ended and are not wound up yet or are
-// deleted and hold something, and those that are noted: whoever writes an event notes its scope. Trim finds out which
-// scopes are done. Only those that are open are looked at again and again, however many there are.
+// A scope is open while it may need work: events that the sink lacks, or more events than readers need. Open are the
+// scopes of active runs, of ended runs that are not wound up, of deleted runs that still hold something, and those that
+// a writer of events has noted. Trim finds out which scopes are done. Only open ones are checked regularly, however
+// many scopes there are.
 //
-// A script that changes a run writes its facts, too, and can note nothing, for the run may be on another node than the
-// notes. So some of the scopes that are done are compared with what was written there, at each Trim.
+// A script that changes a run writes its facts, too, but cannot note the scope, because the note may be on another
+// node. So each Trim also checks some of the done scopes for new events.
 
 const (
-	// scopeForgotten is when what was not shipped of a deleted run goes all the same, and is counted as lost.
+	// scopeForgotten is when unshipped events of a deleted run are dropped all the same, and counted as lost.
 	scopeForgotten = 30 * 24 * time.Hour
 	// unknownScope is how long a scope is left alone that no run has: one may be about to begin.
 	unknownScope = 24 * time.Hour
@@ -82,8 +82,8 @@ func (s *Sink) openAll(ctx context.Context) error {
 	return nil
 }
 
-// closeAndErase finds out which of the noted scopes are done: those of runs that are over and wound up of which the
-// sink has got everything, if there is one. Those of deleted runs are erased.
+// closeAndErase finds the noted scopes that are done: those of ended, wound-up runs whose events the sink has, if there
+// is a sink. Scopes of deleted runs are erased.
 func (s *Sink) closeAndErase(ctx context.Context) error {
 	noted, err := s.notedScopes(ctx)
 	if err != nil || len(noted) == 0 {
@@ -149,8 +149,7 @@ func (s *Sink) closeOrEraseScope(ctx context.Context, run rollout.RunName, await
 	return s.eraseScope(ctx, run, in[0])
 }
 
-// closeScope takes the scope of a run from those that are noted. The note is written again if something was written
-// meanwhile.
+// closeScope removes a run's scope from the notes. It notes the scope again if an event was written meanwhile.
 func (s *Sink) closeScope(ctx context.Context, run rollout.RunName, p progress) error {
 	if err := s.count(ctx, run, p); err != nil {
 		return err
@@ -200,8 +199,8 @@ func (s *Sink) reopen(ctx context.Context) error {
 	return nil
 }
 
-// eraseScript removes a scope's events if nothing was written since somebody has looked. KEYS: written, then what is to
-// go. ARGV: the id of the last event then, or ”. Answers whether they are gone.
+// eraseScript removes a scope's events if none was written since the caller looked. KEYS: written, then the keys to
+// delete. ARGV: the id of the last event then, or ”. Answers whether they are gone.
 var eraseScript = redisscript.New(`
 local last = redis.call('HGET', KEYS[1], 'last')
 if last and last ~= ARGV[1] then return 0 end

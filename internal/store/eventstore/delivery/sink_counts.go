@@ -64,7 +64,7 @@ func counted(note any, first string) sums {
 	return sums{passed: store.Number(words[2]), lostFacts: store.Number(words[3]), lostSamples: store.Number(words[4])}
 }
 
-// sums is what is counted over all scopes, those that are erased, too, and the sink's other fields.
+// sums adds up all scopes, including erased ones, and returns the sink's other fields.
 func (s *Sink) sums(ctx context.Context) (total sums, fields map[string]string, err error) {
 	const tries = 3 // in which a scope may have been erased while they were read
 	for range tries {
@@ -82,7 +82,7 @@ func (s *Sink) sums(ctx context.Context) (total sums, fields map[string]string, 
 	return total, fields, nil
 }
 
-// readSums reads the cursors of the open scopes, and then the sums with what of these scopes is in them.
+// readSums reads the cursors of the open scopes, then the sums and the parts of these scopes that are in them.
 func (s *Sink) readSums(ctx context.Context) (sums, map[string]string, error) {
 	scopes, err := s.openScopes(ctx)
 	if err != nil {

@@ -153,7 +153,7 @@ func (s *Sink) Unshipped(ctx context.Context, scope rollout.RunName, limit int) 
 	return p, err
 }
 
-// Acknowledge says that the events of a portion are dealt with: the sink has them, or has refused them and they are
+// Acknowledge records that the events of a portion are dealt with: the sink has them, or has refused them and they are
 // dead letters. A shipper that was replaced gets ErrFenced, and must stop.
 func (s *Sink) Acknowledge(ctx context.Context, fence int64, p Portion) error {
 	if now, err := s.fence(ctx); err != nil {
@@ -181,7 +181,7 @@ func (c cursor) past(r store.Record) cursor {
 	return c
 }
 
-// giveUp counts all that the sink has not got of a scope as lost.
+// giveUp counts all of a scope's unshipped events as lost.
 func (s *Sink) giveUp(ctx context.Context, scope rollout.RunName, p *progress) error {
 	fence, err := s.fence(ctx)
 	if err != nil {

@@ -51,8 +51,8 @@ func (s *Sink) fence(ctx context.Context) (int64, error) {
 	return fence, nil
 }
 
-// see notes that a shipper asks for the lease. A sink that nobody has shipped to for long, or ever, may not have got
-// what is in scopes that are done: all of them are opened again.
+// see records that a shipper asks for the lease. A sink without a shipper for long, or ever, may lack events in scopes
+// that are done: all of them are opened again.
 func (s *Sink) see(ctx context.Context) error {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -107,9 +107,8 @@ func (s *Sink) now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// ForgetSink forgets a sink that nobody ships to any more: its dead letters, what was counted, and by that its cursors.
-// Events are no longer kept for it. A sink that comes later begins anew, with a higher fence. It is refused while a
-// server has the lease.
+// ForgetSink forgets a sink without a shipper: its dead letters, its counts, and thereby its cursors. Events are no
+// longer kept for it. A later sink begins anew, with a higher fence. It is refused while a server has the lease.
 func (s *Sink) ForgetSink(ctx context.Context) error {
 	switch busy, err := s.redis.Exists(ctx, s.lease().Key).Result(); {
 	case err != nil:
@@ -125,6 +124,6 @@ func (s *Sink) ForgetSink(ctx context.Context) error {
 	return nil
 }
 
-// sinkKey is a hash of what is known of the sink: since, from when on it gets events, and seen, when a shipper last
-// asked for its lease, both in ms; its status; and what is counted of it (sink_counts.go).
+// sinkKey is the hash of the sink's state: since, from when on it gets events, and seen, when a shipper last asked for
+// its lease, both in ms; its status; and its counts (sink_counts.go).
 func (s *Sink) sinkKey() string { return s.keys("").Of("sink") }

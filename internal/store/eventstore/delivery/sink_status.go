@@ -34,8 +34,8 @@ func (s *Sink) SaveSinkStatus(ctx context.Context, fence int64, status telemetry
 	return nil
 }
 
-// SinkStatus is what the server that delivers to the sink said of it last, with what is counted with each event: this
-// is exact, whoever was killed meanwhile. Of a sink that was never used it is empty.
+// SinkStatus is the last status that the delivering server saved, with counts updated with each event, which are exact
+// even if servers were killed. It is empty for a sink that was never used.
 func (s *Sink) SinkStatus(ctx context.Context) (telemetry.SinkStatus, error) {
 	var status telemetry.SinkStatus
 	total, fields, err := s.sums(ctx)

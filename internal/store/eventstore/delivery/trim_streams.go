@@ -30,8 +30,8 @@ func (s *Sink) KeepBounds(ctx context.Context, complain func(error)) {
 	}
 }
 
-// Trim lets go of facts above the bounds for readers that the sink has got, and of deleted runs of which it has got
-// everything. It looks at the scopes that are open, and finds out which of them are done.
+// Trim drops shipped facts above the bounds for readers, and events of deleted runs that are all shipped. It looks at
+// the open scopes, and finds out which of them are done.
 func (s *Sink) Trim(ctx context.Context) error {
 	awaited, err := s.isAwaited(ctx)
 	if err != nil {
