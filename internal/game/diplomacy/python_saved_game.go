@@ -1,5 +1,10 @@
 package diplomacy
 
+import (
+	"slices"
+	"strings"
+)
+
 // A SavedGame is a game as the python package saves it: the phases that were played, and at the end the position that
 // was reached.
 type SavedGame struct {
@@ -18,6 +23,16 @@ type SavedPhase struct {
 	Orders   map[string][]string `json:"orders"`
 	Results  map[string][]string `json:"results"`
 	Messages []SavedMessage      `json:"messages"`
+}
+
+// ResultsOf lists the results of the unit that an order is given to: "A PAR - BUR" is of "A PAR".
+func (p *SavedPhase) ResultsOf(order string) []string {
+	words := strings.Fields(order)
+	if len(words) < 2 {
+		return nil
+	}
+	results := p.Results[words[0]+" "+words[1]]
+	return slices.DeleteFunc(slices.Clone(results), func(r string) bool { return r == "" })
 }
 
 // A SavedMessage is what one power wrote to another, or to GLOBAL.

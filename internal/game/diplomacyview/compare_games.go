@@ -127,7 +127,7 @@ func withResults(p *diplomacy.SavedPhase) map[string][]string {
 	for power, list := range p.Orders {
 		var lines []string
 		if err == nil {
-			for _, o := range plainOrders(parsed, list, p.Results) {
+			for _, o := range plainOrders(parsed, p, list) {
 				text := o.text
 				if o.failed() {
 					text += " (" + strings.Join(o.results, ", ") + ")"

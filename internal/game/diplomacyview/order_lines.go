@@ -78,7 +78,7 @@ func plainLines(p diplomacy.Phase, powers []string, saved *diplomacy.SavedPhase)
 	for _, name := range powers {
 		var list []order
 		if played {
-			list = plainOrders(p, saved.Orders[name], saved.Results)
+			list = plainOrders(p, saved, saved.Orders[name])
 		} else {
 			list = plainUnits(saved.State.Units[name])
 		}
@@ -89,19 +89,12 @@ func plainLines(p diplomacy.Phase, powers []string, saved *diplomacy.SavedPhase)
 	return lines
 }
 
-func plainOrders(p diplomacy.Phase, texts []string, results map[string][]string) []order {
+func plainOrders(p diplomacy.Phase, saved *diplomacy.SavedPhase, texts []string) []order {
 	var list []order
 	for _, text := range texts {
-		o := order{text: text}
-		words := strings.Fields(text)
-		if len(words) >= 2 {
-			for _, word := range results[words[0]+" "+words[1]] {
-				if word != "" && !(word == "disband" && (words[len(words)-1] == "D" || p.Type == diplomacy.Movement)) {
-					o.results = append(o.results, word)
-				}
-			}
-		}
-		list = append(list, o)
+		meant := p.Type == diplomacy.Movement || strings.HasSuffix(strings.TrimSpace(text), " D")
+		results := slices.DeleteFunc(saved.ResultsOf(text), func(r string) bool { return meant && r == "disband" })
+		list = append(list, order{text: text, results: results})
 	}
 	return list
 }

@@ -229,11 +229,7 @@ func (v *Game) addOrders(p *diplomacy.SavedPhase) {
 	for _, power := range slices.Sorted(maps.Keys(p.Orders)) {
 		one := PowerOrders{Power: harmless(power)}
 		for _, text := range p.Orders[power] {
-			row := OrderRow{Text: harmless(text)}
-			if unit := unitOf(text); unit != "" {
-				results := slices.DeleteFunc(slices.Clone(p.Results[unit]), func(r string) bool { return r == "" })
-				row.Result = harmless(strings.Join(results, ", "))
-			}
+			row := OrderRow{Text: harmless(text), Result: harmless(strings.Join(p.ResultsOf(text), ", "))}
 			if row.Result != "" {
 				row.Class = "bad"
 			}
@@ -245,15 +241,6 @@ func (v *Game) addOrders(p *diplomacy.SavedPhase) {
 		m.Message, m.Sender, m.Recipient = harmless(m.Message), harmless(m.Sender), harmless(m.Recipient)
 		v.Messages = append(v.Messages, m)
 	}
-}
-
-// unitOf is the unit that an order is given to: "A PAR - BUR" is of "A PAR".
-func unitOf(order string) string {
-	words := strings.Fields(order)
-	if len(words) < 2 {
-		return ""
-	}
-	return words[0] + " " + words[1]
 }
 
 // shortText is how much of a completion stands in a list.
