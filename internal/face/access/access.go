@@ -1,6 +1,6 @@
-// Package access says who may do what: a Grant gives the bearer of a token a role, and for all but operators the
-// runs that it is for. It knows tokens by their hashes alone. It knows no HTTP: api asks.
-// Start reading at Grant, Grants and ReadTokens.
+// Package access decides permissions: a Grant gives the bearer of a token a role, and, for all but operators, the runs
+// that it covers. It knows tokens by their hashes alone. It knows no HTTP: api asks. Start reading at Grant, Grants and
+// ReadTokens.
 package access
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Role is what the bearer of a token may do, each more than the one before.
+// Role is a set of permissions; each role includes the one before.
 type Role string
 
 // The roles.
@@ -54,10 +54,10 @@ func ParseHash(text string) (Hash, error) {
 // String is 64 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// NewToken draws a token that nobody can guess.
+// NewToken draws an unguessable token.
 func NewToken() string { return "mr_" + rand.Text() + rand.Text() }
 
-// Grant is what one token gives.
+// Grant is the permissions of one token.
 type Grant struct {
 	Name    string // of its holder, in audits and logs
 	Role    Role
@@ -66,7 +66,7 @@ type Grant struct {
 	Expires time.Time // zero: never
 }
 
-// Everything is the grant of a caller who needs no token: a server without tokens serves its own machine only.
+// Everything is the grant of callers without a token: a server without tokens serves its own machine only.
 func Everything(name string) Grant { return Grant{Name: name, Role: Operator} }
 
 // CoversAll reports whether the grant is for every run, and with them for the fleet, which serves them all.

@@ -38,7 +38,7 @@ func (g *Grants) Find(token Hash, now time.Time) (grant Grant, found, expired bo
 
 type holderKey struct{}
 
-// AsHolder is a call within the process by who has shown a token before, of which only the hash is kept.
+// AsHolder marks a call within the process as made by a token's holder; only the token's hash is kept.
 func AsHolder(ctx context.Context, token Hash) context.Context {
 	return context.WithValue(ctx, holderKey{}, token)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/settings/document"
 )
 
-// tokensFile is a file of who may do what. It holds hashes of tokens, never tokens.
+// tokensFile is a file of grants. It holds hashes of tokens, never tokens.
 type tokensFile struct {
 	Tokens []tokenLine `json:"tokens"`
 }

@@ -74,7 +74,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// Refusal is the answer as the problem that it states, or nil when it is none.
+// Refusal is the problem that an answer states; nil: it states none.
 func (a Answer) Refusal() *Problem {
 	if a.Status < http.StatusBadRequest {
 		return nil
@@ -82,7 +82,7 @@ func (a Answer) Refusal() *Problem {
 	return readProblem(a.Status, a.Header, a.Body)
 }
 
-// RetryAfter is how long a caller that was refused is told to wait.
+// RetryAfter is how long the server asks a refused caller to wait.
 func (a Answer) RetryAfter() time.Duration {
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	if err != nil {

@@ -19,7 +19,7 @@ func (c *Client) Game(ctx context.Context, ref rollout.EpisodeRef) ([]byte, erro
 // latestTried bounds how many groups LatestGame asks about.
 const latestTried = 64
 
-// LatestGame is the newest game of a run of which anything is kept: the first game of the newest group that has begun.
+// LatestGame is the newest game of a run with kept data: the first game of the newest group that has begun.
 func (c *Client) LatestGame(ctx context.Context, run rollout.RunName) (rollout.EpisodeRef, []byte, error) {
 	type view struct {
 		Buffer steprecord.BufferCounts `json:"buffer"`

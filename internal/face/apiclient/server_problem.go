@@ -24,7 +24,7 @@ type Problem struct {
 	} `json:"errors"`
 }
 
-// readProblem reads a refusal. What comes from something else than a server of ours has neither type nor detail.
+// readProblem reads a refusal. An answer that is not from our server has neither type nor detail.
 func readProblem(status int, header http.Header, body []byte) *Problem {
 	p := &Problem{}
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/run/alarm"
 )
 
-// showAlarms writes what keeps the run's games from being played, and what to do about it.
+// showAlarms writes what stops the run's games, and what to do about it.
 func (s *session) showAlarms(alarms []runstatus.Alarm) {
 	for _, a := range alarms {
 		s.paragraph("PROBLEM  ", a.Text)
@@ -115,7 +115,7 @@ func countersOf(counts map[string]int64) []counters {
 	return out
 }
 
-// invalidText is the answers in which an environment found nothing of use; empty when there are none.
+// invalidText counts the answers that an environment could not use; empty when there are none.
 func invalidText(counts map[string]int64) string {
 	total, invalid := int64(0), counts["answers_invalid"]+counts["answers_empty"]
 	for name, n := range counts {

@@ -27,7 +27,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/termtext"
 )
 
-// Deps is what commands need of the process around them.
+// Deps are the commands' links to the process around them.
 type Deps struct {
 	Stdin  io.Reader
 	Stdout io.Writer // data
@@ -62,7 +62,7 @@ func (d Deps) Client(server string) (Client, error) {
 	return NewClient(server, d.Getenv("MILLRACE_TOKEN"), d.HTTP)
 }
 
-// maxFileBytes bounds what is read into memory of a file that a command line names: saved games are the largest.
+// maxFileBytes bounds a file named on a command line: saved games are the largest.
 const maxFileBytes = 64 << 20
 
 // ReadFile reads a file, or standard input for "-".
@@ -106,8 +106,8 @@ func Finish(root *cobra.Command) {
 	refuseWrongArguments(root)
 }
 
-// refuseWrongArguments makes cobra's complaints about arguments usage errors. A command that only holds others
-// complains about a word that names none of them: cobra answers with help and success, and a script deserves better.
+// refuseWrongArguments makes cobra's complaints about arguments usage errors. A command that only holds others refuses
+// an unknown subcommand: cobra would print help and exit with success, which misleads scripts.
 func refuseWrongArguments(cmd *cobra.Command) {
 	check := cmd.Args
 	if check == nil && !cmd.Runnable() {
@@ -139,7 +139,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 }
 
-// nearestCommand is the command below cmd that somebody who wrote word most likely meant, or "".
+// nearestCommand is the command below cmd that word most likely means, or "".
 func nearestCommand(cmd *cobra.Command, word string) string {
 	cmd.SuggestionsMinimumDistance = 2
 	near := cmd.SuggestionsFor(word) // in the order of the alphabet: alike, or longer

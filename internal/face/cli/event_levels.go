@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// level is how much an event matters to whoever watches a run.
+// level is the importance of an event to a person who watches a run.
 type level int
 
 const (

@@ -45,8 +45,8 @@ type eventPage struct {
 	Gone   *[]gone `json:"gone,omitempty"` // of a list from the beginning
 }
 
-// gone is how many of the oldest events of a kind are not kept any more; of no kind: of the latest of any kind, which
-// hold the samples.
+// gone counts the oldest events of a kind that are not kept any more; with an empty kind, the latest events of all
+// kinds, which include samples.
 type gone struct {
 	Kind   string `json:"kind"`
 	Events int64  `json:"events"`
@@ -128,7 +128,7 @@ func (s *session) checkEvents(f *eventFlags, runs []string) (err error) {
 		}
 		f.game = strings.TrimPrefix(f.game, run+"/")
 	}
-	// A newer server may have other kinds: nothing is refused, but somebody who mistyped one would wait in vain.
+	// A newer server may have other kinds, so none is refused; but a mistyped one would never bring an event.
 	for _, kind := range f.kinds {
 		if known := telemetry.KindNames(); !slices.Contains(known, kind) {
 			s.Say("this version knows no events of the kind %q; there are %s", kind, strings.Join(known, ", "))
@@ -203,7 +203,7 @@ func (r *eventReader) run(ctx context.Context) error {
 	})
 }
 
-// read is what is new in all scopes, in the order of time; with an error: as far as it was read.
+// read returns the news of all scopes, in order of time; with an error: as far as it was read.
 func (r *eventReader) read(ctx context.Context) (all []event, err error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (r *eventReader) read(ctx context.Context) (all []event, err error) {
 	return all, err
 }
 
-// read is what is new in the scope; with an error: as far as it was read.
+// read returns the scope's news; with an error: as far as it was read.
 func (sc *eventScope) read(ctx context.Context, c Client) (all []event, err error) {
 	pages := apiclient.Pages(ctx, c.Client, sc.path, sc.query, "after", func(p eventPage) string { return p.Next })
 	for page, err := range pages {

@@ -93,8 +93,8 @@ func (s *session) endProbe(ctx context.Context, c Client, run rollout.RunName, p
 	return s.show(a.Body, nil)
 }
 
-// probeUntold is how often a run may be asked about before it says that it is probed: what it tells its readers comes a
-// moment after it was told to begin.
+// probeUntold is how many times a run may be asked before it reports its probe: the report comes a moment after the
+// order.
 const probeUntold = 10
 
 // probeIsGone reports whether a probe was ended before its steps were played.

@@ -175,7 +175,7 @@ func (c Client) recordedEvents(
 // startSkew is how long before a run's start the fleet's events still concern it: engines that join for it.
 const startSkew = time.Minute
 
-// allEvents reads a list of events page by page, and what it lacks; nil: the server does not say. Kinds that this
+// allEvents reads a list of events page by page, and how many it lacks; nil: the server does not say. Kinds that this
 // program does not know are left out.
 func (c Client) allEvents(ctx context.Context, path string, query url.Values) (all []telemetry.Event, lacks *[]gone,
 	err error) {
@@ -215,8 +215,8 @@ func (p eventPage) decoded() (runrecord.Events, error) {
 	return events, json.Unmarshal(data, &events)
 }
 
-// gapsOf is what is missing of a scope's events since a time, in words: the oldest of a kind go first, so that nothing
-// is missing where one is kept that is older than that. What the step records say too is no gap.
+// gapsOf describes which of a scope's events since a time are missing. The oldest of a kind are dropped first, so
+// nothing is missing if an older one is kept. Events that the step records cover are no gap.
 func gapsOf(lacks *[]gone, kept []telemetry.Event, since time.Time) []string {
 	if lacks == nil {
 		return nil

@@ -117,7 +117,7 @@ func (s *session) readSpec(name string) ([]byte, error) {
 	return data, nil
 }
 
-// inFile gives the faults of a spec the name of the file that it came from; to the server it is only a request.
+// inFile adds the file name to the faults of a spec; the server knows it only as a request.
 func inFile(err error, file string) error {
 	var p *apiclient.Problem
 	if file == "-" || !errors.As(err, &p) {
@@ -135,7 +135,7 @@ func inFile(err error, file string) error {
 // place is where a server found a fault in a spec that it was sent.
 var place = regexp.MustCompile(`request:[0-9]+:[0-9]+: `)
 
-// inNoFile gives the faults of a spec that no person wrote without their places.
+// inNoFile removes places from the faults of a spec that was generated.
 func inNoFile(err error) error {
 	var p *apiclient.Problem
 	if errors.As(err, &p) {

@@ -50,7 +50,7 @@ func (s *session) watch(ctx context.Context, c Client, run rollout.RunName) (las
 	return last, err
 }
 
-// progress is what a watcher has seen and shown so far.
+// progress is the state of a watch.
 type progress struct {
 	shown string // the change shown last
 	step  rollout.Step
@@ -85,7 +85,8 @@ func (p *progress) see(v *view.Run, now time.Time) string {
 	return progressLine(v, now)
 }
 
-// changeOf is what makes a new line worth writing; counts and figures that move all the time are left out.
+// changeOf is the part of a run whose change is worth a new line: counts and figures that move all the time are left
+// out.
 func changeOf(v *view.Run) string {
 	var alarms []rollout.Code
 	for _, a := range v.Alarms {

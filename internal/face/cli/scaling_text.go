@@ -104,7 +104,7 @@ func engineNumber(n int) string {
 	return fmt.Sprintf("%d engines", n)
 }
 
-// needsTable is what each run needs of the fleet.
+// needsTable lists the engines that each run needs.
 func needsTable(v *supply.View) *table.Table {
 	t := table.New(table.Left("RUN"), table.Right("COMPUTE C s"), table.Right("CAPACITY P s"), table.Right("WITH ENGINES"),
 		table.Right("LATENCY R/D s"), table.Right("STEPS DONE"), table.Right("BATCHES READY"), table.Left("TRAINER"),
@@ -167,7 +167,7 @@ func decisionsTable(v *supply.View, now time.Time) *table.Table {
 	return t
 }
 
-// effectsOf is what a decision does to each run, as measured where it was; at least one.
+// effectsOf lists a decision's effect on each run, measured if known; at least one entry.
 func effectsOf(d scaling.Decision, measured map[int]scaling.Measured) []scaling.Effect {
 	effects := d.Predicted
 	if m, was := measured[d.No]; was && len(m.Effects) > 0 {

@@ -12,7 +12,7 @@ const (
 	patience = 30 * time.Second
 )
 
-// outage is how long the server has not answered somebody who watches: it may be restarting, and is waited for.
+// outage is how long a watched server has not answered: it may be restarting, so the watch waits.
 type outage struct {
 	*session
 	most  time.Duration     // how long it is waited for
@@ -24,7 +24,7 @@ func (s *session) outage(most time.Duration) *outage {
 	return &outage{session: s, most: most, tell: func(text string) { s.Say("%s", text) }}
 }
 
-// after takes what became of a call. An error ends the watch; nil: it goes on, though there may have been no answer.
+// after handles the outcome of a call. An error ends the watch; nil: it goes on, though there may have been no answer.
 func (o *outage) after(err error) error {
 	switch {
 	case err == nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// completePatience is how long a shell waits for a server while somebody types.
+// completePatience is how long a shell completion waits for a server.
 const completePatience = 2 * time.Second
 
 // completeRuns offers the runs of the server for the first argument.

@@ -82,8 +82,8 @@ func view(n int, t agentTurn) gamelist.TurnView {
 	return v
 }
 
-// inOrder is the turns of a game's agents in the order of its phases. Phases have names only: their order is taken from
-// the agents' own, one of whom may have sat out a phase.
+// inOrder lists the turns of a game's agents in the order of its phases. Phases have names only: their order follows
+// from the agents' own, and an agent may have sat out a phase.
 func inOrder(trajectories []rollout.Trajectory) []agentTurn {
 	phases := []string{}
 	for i := range trajectories {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/store/eventstore"
 )
 
-// Reader reads games from the buffer, and what became of those that are gone from the events.
+// Reader reads games from the buffer; for games that are gone, it reads their fate from the events.
 type Reader struct {
 	Buffer    *buffer.Store
 	Events    *store.Store
@@ -21,7 +21,7 @@ type Reader struct {
 	histories histories
 }
 
-// Game is one game of a run, as its environment writes it for the eye.
+// Game is one game of a run, as its environment displays it.
 func (r *Reader) Game(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error) {
 	status, err := r.Buffer.Status(ctx, ref.Run)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	piecesAtOnce = 8
 )
 
-// addText adds what the tokens of a turn stand for, where an engine can say it: a turn is shown without, too.
+// addText adds the texts of a turn's tokens, if an engine can decode them; a turn is shown without, too.
 func (r *Reader) addText(ctx context.Context, run rollout.RunName, t *gamelist.Turn) {
 	if r.Tokenizer == nil {
 		t.NoPrompt = "this server asks no engine for the text of tokens"

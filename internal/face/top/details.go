@@ -49,7 +49,7 @@ func (m *Model) runSummary() []Line {
 	return lines
 }
 
-// waitLines is what the run waits for, but for what other lines say: groups that are played or queued, and alarms.
+// waitLines lists what the run waits for, except played or queued groups and alarms, which other lines show.
 func (m *Model) waitLines(r *view.Run) (lines []Line) {
 	for i := range r.Waits {
 		w := &r.Waits[i]
@@ -110,7 +110,7 @@ func (m *Model) bufferBar(r *view.Run) string {
 		b.InFlight, b.Queued, int64(r.Spec.Buffer.Depth*r.Spec.Buffer.GroupsPerStep))
 }
 
-// stepText is all that a record tells of a step.
+// stepText is the whole record of a step.
 func (m *Model) stepText() []string {
 	at := slices.IndexFunc(m.steps, func(r steprecord.StepRecord) bool { return r.Step == m.step })
 	if at < 0 {

@@ -1,6 +1,6 @@
 // Package top is millrace top: runs, engines, a run's steps and games on one screen of a terminal. It is a state
-// machine: what happens comes in as Events (keys, a new size, answers of the server), what is to be done goes out as
-// Commands, and View makes the screen of the state. It asks nobody, and knows no terminal: package cli drives it.
+// machine: Events come in (keys, a new size, answers of the server), Commands go out, and View draws the state. It
+// calls no server, and knows no terminal: package cli drives it.
 //
 // Start reading at Model.Update, then View.
 package top
@@ -41,7 +41,7 @@ type (
 		At      time.Time
 		Runs    []view.Run
 		Engines []enginestate.Engine
-		Fleet   *Fleet // nil: nobody scales it
+		Fleet   *Fleet // nil: it is not scaled
 		Err     error
 	}
 	// RunRead is a run with its latest steps, oldest first.

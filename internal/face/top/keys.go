@@ -93,8 +93,8 @@ func (m *Model) bound() {
 	m.scroll = max(0, m.scroll)
 }
 
-// remember notes what the cursor is at, so that it stays there when rows come and go. At the first row it stays at the
-// first row: what is new is looked at.
+// remember notes the row under the cursor, so that the cursor follows it when rows come and go. At the first row it
+// stays at the first row, where news appears.
 func (m *Model) remember() {
 	if !m.hasList() {
 		return
@@ -206,7 +206,7 @@ func (m *Model) resort() {
 	}
 }
 
-// orders is what a list can be ordered by.
+// orders lists the sort orders of a list.
 func orders(p pane) []string {
 	switch p {
 	case runsPane:
@@ -262,7 +262,7 @@ func (m *Model) confirm(k string) []Command {
 	return nil
 }
 
-// question is what is to be confirmed, with what will happen.
+// question asks to confirm, and describes the effect.
 func (p Pause) question() string {
 	if p.Paused {
 		return "pause " + string(p.Run) + "? y/n: it launches no more games; those in flight finish"

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// row is one line of a list: what it is of, its cells, and whether something is wrong with it.
+// row is one line of a list: its subject, its cells, and whether something is wrong with it.
 type row struct {
 	index int
 	cells []string

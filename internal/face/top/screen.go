@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
-// Style is how a line is shown, where colours are. Nothing is said by a style alone.
+// Style is the look of a line, where there are colours. A style alone never carries information.
 type Style int
 
 // The styles.
@@ -122,7 +122,7 @@ func (f *Fleet) text() string {
 	return text + ". " + firstLine(f.Why)
 }
 
-// foot is what is asked or told, and the keys.
+// foot is the question or message, and the keys.
 func (m *Model) foot() []Line {
 	said := Line{m.notice, Warn}
 	switch {
@@ -278,7 +278,7 @@ func (m *Model) scrolled(text []string, room int) []Line {
 	return out
 }
 
-// Snapshot is what is looked at as plain lines, all of them, for where nobody watches.
+// Snapshot is the whole screen as plain lines, for output that is no terminal.
 func (m *Model) Snapshot() []string {
 	was := m.height
 	defer func() { m.height = was }()

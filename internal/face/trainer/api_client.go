@@ -74,8 +74,7 @@ func (c *client) attach(ctx context.Context, resumeFrom *int64) (attached, error
 	return answer, err
 }
 
-// claim waits for the batch of a step, however long it takes, and returns it unread: the wait ends when it begins
-// to come.
+// claim waits for the batch of a step, however long it takes, and returns its body unread as soon as it arrives.
 func (c *client) claim(ctx context.Context, step, generation int64) (io.ReadCloser, error) {
 	query := url.Values{"wait": {claimWait.String()}, "generation": {strconv.FormatInt(generation, 10)}}
 	path := fmt.Sprintf("/steps/%d/claim?%s", step, query.Encode())
@@ -156,8 +155,8 @@ func (c *client) call(ctx context.Context, method, path string, body any, timeou
 	return nil
 }
 
-// persist sends a request until it is answered with success or with a problem that asking again does not solve. Every
-// call of the API may be repeated: that is what makes this right.
+// persist repeats a request until it succeeds, or is refused for a reason that repeating does not solve. That is right
+// because every call of the API may be repeated.
 func (c *client) persist(
 	ctx context.Context, method, path string, body []byte, timeout time.Duration,
 ) (*http.Response, error) {

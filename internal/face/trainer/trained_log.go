@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// journal is a file of JSON lines: what was trained on, a line per step, for whoever wants to check that nothing
-// was trained on twice. A line is written before the step is recorded: a step that a restart made this trainer do
-// again has two lines, with the same trajectories.
+// journal is a file of JSON lines that shows what was trained on, a line per step, to check that nothing was trained on
+// twice. A line is written before the step is recorded: a step that was repeated after a restart has two lines, with
+// the same trajectories.
 type journal struct{ file *os.File }
 
 // openJournal appends to the file; an empty path keeps no journal.

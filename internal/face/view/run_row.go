@@ -21,7 +21,7 @@ type Run struct {
 // Name is what the API knows the run by.
 func (r *Run) Name() rollout.RunName { return cmp.Or(r.ID, r.Spec.Name) }
 
-// RunRow is the cells of a run. What only a reading of the whole run tells is a dash without one.
+// RunRow is the cells of a run. Cells that need a reading of the whole run are dashes without one.
 type RunRow struct {
 	Name, State, Step, Policy               string
 	StepSec, Wait, Staleness                string // of its last step
@@ -52,7 +52,7 @@ func RowOfRun(r *Run) RunRow {
 	return row
 }
 
-// wrong is what a run suffers from, first what hides the rest.
+// wrong is the run's worst problem: the one that hides the others.
 func wrong(r *Run) (string, Grade) {
 	condition := Condition(r.RunStatus)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// StepRow is the cells of a step. What only a completed step has is empty before.
+// StepRow is the cells of a step. Cells of completed steps are empty before.
 type StepRow struct {
 	No                                      string
 	Sec, Prefill                            string // Prefill is empty where there was none

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
-// action is one change that a page offers: what it will do is said before it is done, by the API and in the visitor's
-// name, so that the same is refused and the same is audited as from the command line.
+// action is one change that a page offers. The page first shows its effect. Then the API makes the change in the
+// visitor's name, so that permissions and audit are the same as from the command line.
 type action struct {
 	Title, Button string
 	Says          []string // what will happen

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/face/access"
 )
 
-// caller asks the API within the process, in the name and from the address of a visitor.
+// caller calls the API within the process, in the name and from the address of a visitor.
 type caller struct {
 	api    http.Handler
 	of     *http.Request
@@ -143,9 +143,8 @@ func (k *kept) Write(b []byte) (int, error) {
 	return k.body.Write(b)
 }
 
-// data answers what a page is made of as the API has it, to a browser that has no token but its cookie. It reads only,
-// and passes on what comes: a run's records may be larger than what a server should hold for a browser that reads
-// slowly.
+// data serves the API's data of a page to a browser that has only its cookie. It is read-only and streams: a run's
+// records may be larger than a server should buffer for a slow browser.
 func (s *Site) data(w http.ResponseWriter, r *http.Request) {
 	v, ok := s.visit(w, r)
 	if !ok {

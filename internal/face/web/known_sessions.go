@@ -33,7 +33,7 @@ func newKnownSessions(store Sessions) *knownSessions {
 		Most: sessionsKept}}
 }
 
-// token is the token of a session. While the store does not answer, what it said last holds.
+// token is the token of a session. While the store does not answer, its last answer holds.
 func (k *knownSessions) token(ctx context.Context, id string) (token access.Hash, found bool, err error) {
 	one, err := k.cache.Latest(ctx, id, cache.Younger[knownSession](sessionFresh), 2*sessionPatience,
 		func(ctx context.Context) (one knownSession, err error) {

@@ -19,7 +19,7 @@ func runPath(run rollout.RunName) string { return "/v1/runs/" + url.PathEscape(s
 
 const (
 	historyFresh = time.Second
-	// patience is how long a page waits for what is being read; what comes later is on the next one.
+	// patience is how long a page waits for its data; later data is on the next page view.
 	patience = 50 * time.Millisecond
 )
 
@@ -60,7 +60,7 @@ func (s *Site) overview(ctx context.Context, v *visit) (content, error) {
 	}{view, v.operates()}}, nil
 }
 
-// knownRuns is what the overview says of runs: of those that go on, and of the latest others.
+// knownRuns is the overview's runs: the active ones, and the latest others.
 func (s *Site) knownRuns(ctx context.Context, v *visit, status api.DeploymentStatus,
 	runs []runstatus.RunStatus) []pageview.KnownRun {
 	slices.SortStableFunc(runs, func(a, b runstatus.RunStatus) int { return b.StartedAt.Compare(a.StartedAt) })
@@ -96,7 +96,7 @@ func (s *Site) knownRuns(ctx context.Context, v *visit, status api.DeploymentSta
 	return known
 }
 
-// idOf is what the stores call a run that the API has named.
+// idOf is the stores' id of a run that the API has named.
 func idOf(status runstatus.RunStatus) rollout.RunName {
 	if status.ID != "" {
 		return status.ID

@@ -1,4 +1,4 @@
-// Package cache makes a value once for all who ask for it at about the same time, and keeps it for who comes next.
+// Package cache makes a value once for all callers that ask at about the same time, and keeps it for later ones.
 package cache
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/millrace/millrace/internal/kit/panics"
 )
 
-// Cache keeps values by key. How old a value may be is for who asks to say.
+// Cache keeps values by key. Each caller says how old a value may be.
 type Cache[K comparable, V any] struct {
-	// Name is what a panic in the making of a value is reported as.
+	// Name is the place that a panic is reported under.
 	Name   string
 	Panics panics.Watch
 	// Timeout bounds the making of a value.
@@ -32,7 +32,7 @@ type Made[V any] struct {
 	At    time.Time
 }
 
-// Younger reports of a value whether it was made without a failure less than an age ago.
+// Younger accepts a value that was made without a failure less than an age ago.
 func Younger[V any](age time.Duration) func(Made[V]) bool {
 	return func(m Made[V]) bool { return m.Err == nil && time.Since(m.At) < age }
 }
@@ -43,7 +43,7 @@ type entry[V any] struct {
 	good  *Made[V] // the latest value that did not fail; nil: there was none
 }
 
-// Of answers the value of a key: the one that is there if it is fresh, else the next one.
+// Of returns the value of a key: the present one if it is fresh, else the next one.
 func (c *Cache[K, V]) Of(ctx context.Context, key K, fresh func(Made[V]) bool,
 	produce func(context.Context) (V, error)) (value V, err error) {
 	one := c.begin(ctx, key, fresh, produce)
@@ -55,8 +55,8 @@ func (c *Cache[K, V]) Of(ctx context.Context, key K, fresh func(Made[V]) bool,
 	}
 }
 
-// Latest answers the latest value of a key that did not fail, after it has waited for the next one as long as patience
-// lasts; the zero value and no error: the first is being made.
+// Latest returns the latest good value of a key, after waiting for the next one until patience ends. The zero value and
+// no error: the first one is still being made.
 func (c *Cache[K, V]) Latest(ctx context.Context, key K, fresh func(Made[V]) bool, patience time.Duration,
 	produce func(context.Context) (V, error)) (value V, err error) {
 	one := c.begin(ctx, key, fresh, produce)

@@ -48,7 +48,7 @@ type PanelLine struct {
 // Point is one value. A Y that is not a number is a gap.
 type Point struct {
 	X, Y float64
-	// Low and High are the ends of an interval around Y, which is drawn if High is above Low.
+	// Low and High are the ends of an interval around Y; it is drawn if High is above Low.
 	Low, High float64
 	Label     string // beside it
 }

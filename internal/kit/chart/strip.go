@@ -40,8 +40,8 @@ type Segment struct {
 	Tip      string
 }
 
-// Strip is one row of a Gantt chart: what one thing did from one moment to another. Rows stand below each other in a
-// table of the page, whose cells name them.
+// Strip is one row of a Gantt chart: the activities of one thing over time. Rows stand below each other in a table of
+// the page, whose cells name them.
 type Strip struct {
 	Description string
 	From, To    float64

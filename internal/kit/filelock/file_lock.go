@@ -56,8 +56,7 @@ func Share(path string) (unlock func(), err error) {
 	}
 }
 
-// IsHeld reports whether anybody holds a lock on a file, for itself or shared. A file that is not there is held by
-// nobody.
+// IsHeld reports whether a process holds a lock on a file, exclusive or shared. A missing file is not held.
 func IsHeld(path string) (bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -80,7 +79,7 @@ func IsHeld(path string) (bool, error) {
 	}
 }
 
-// AwaitRelease returns when nobody holds a lock on a file any more, or with an error if it cannot be read.
+// AwaitRelease returns when no process holds a lock on a file any more, or with an error if it cannot be read.
 func AwaitRelease(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

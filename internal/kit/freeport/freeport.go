@@ -17,7 +17,7 @@ import (
 // Ports below first are those of well-known services and their neighbours.
 const first, last = 16_384, 65_535
 
-// stride is how far apart successive ports are, so that whoever counts on from a port is not in another one's way.
+// stride is the distance of successive ports, so that callers counting on from one do not meet.
 const stride = 7919
 
 // tries is how many ports are looked at; where services have taken half of all, one in 2^32 searches finds none.

@@ -9,8 +9,7 @@ import (
 	"runtime/debug"
 )
 
-// ErrBroken is what work that panicked failed with. The cause is in the log alone: it may hold what is nobody's to
-// read.
+// ErrBroken is the error of work that panicked. Only the log has the cause, which may be confidential.
 var ErrBroken = errors.New("a fault of the program stopped it; the server's log has the cause")
 
 // Watch logs and counts panics. The zero Watch logs to the default logger and counts nothing.

@@ -62,7 +62,7 @@ func (m Machine) String() string {
 		runtime.GOARCH, runtime.Version(), m.LoadBefore, m.LoadAfter)
 }
 
-// Processor is what the machine says of its cores; empty where it says nothing.
+// Processor describes the machine's cores; empty where it is unknown.
 func Processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
@@ -73,7 +73,7 @@ func Processor() string {
 	return ""
 }
 
-// Load is the machine's load of the last minute, what is measured included; empty where it is not told.
+// Load is the machine's load of the last minute, including what is measured; empty where it is unknown.
 func Load() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	minute, _, _ := strings.Cut(string(text), " ")

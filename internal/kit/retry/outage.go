@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Outage tells a log that a service is unavailable: at once, then after rests that grow, and when it answers again for
-// how long it did not. Who asks the service, and how often, is the caller's.
+// Outage logs that a service is unavailable: at once, then after growing rests. When the service answers again, it logs
+// how long it did not. The caller decides when to ask the service.
 type Outage struct {
 	Log  *slog.Logger
 	Down string // what is logged while it is unavailable
@@ -15,11 +15,11 @@ type Outage struct {
 
 	mu    sync.Mutex
 	since time.Time // zero: it answers
-	next  time.Time // when it is said again
+	next  time.Time // when it is logged again
 	rest  time.Duration
 }
 
-// How long nothing is said again: each rest is twice the one before.
+// The rests between two logs of an outage: each is twice the one before.
 const (
 	firstRest = 10 * time.Second
 	maxRest   = 10 * time.Minute

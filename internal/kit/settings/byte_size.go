@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// units are what a size may be given in, the largest first. Powers of 1000 are left out: too close to be told apart.
+// units are the units of a size, the largest first. Powers of 1000 are left out, because they are easily confused.
 var units = []struct {
 	name string
 	size float64

@@ -67,8 +67,8 @@ func meant(v reflect.Value, words []string) string {
 	return ""
 }
 
-// Unknown says what somebody who wrote an unknown key in a section may have meant: a key spelt like it, or the same key
-// elsewhere. A key has its whole path, as a command line wants it.
+// Unknown suggests what was meant by an unknown key in a section: a key spelt like it, or the same key elsewhere. A
+// suggested key has its whole path, as on a command line.
 func (t Table) Unknown(section, name string) string {
 	list, _, _ := strings.Cut(section, "[") // items are named by their list
 	if hint, ok := t.Hints[Join(list, name)]; ok {

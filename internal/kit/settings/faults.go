@@ -33,8 +33,8 @@ func (f *Fault) Error() string {
 // Faults is everything wrong with a document; of a file in the order of its lines.
 type Faults []*Fault
 
-// ErrFaulty is what a process ends with that only another configuration lets run: started again it would end alike.
-// Faults of files are that, too.
+// ErrFaulty ends a process that only another configuration lets run: a restart would end alike. Faults of files are
+// ErrFaulty, too.
 var ErrFaulty = errors.New("the configuration is faulty")
 
 // Is reports that faults of a file keep a process from running.
@@ -63,7 +63,7 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// MaxFaults is how many faults of a file are told: a file with more is not a file of this kind.
+// MaxFaults bounds the reported faults of a file: one with more is a file of another kind.
 const MaxFaults = 100
 
 // Err is nil when nothing is wrong. Faults of a file without a place come first: they are about it as a whole.

@@ -2,7 +2,7 @@ package settings
 
 import "strings"
 
-// Nearest is the known word that somebody who wrote word most likely meant, or "".
+// Nearest is the known word most likely meant by word, or "".
 func Nearest(word string, known []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, k := range known {

@@ -132,7 +132,7 @@ func (g *Group) PID(name string) int {
 	return pid
 }
 
-// Ends is how often the named child has ended by itself: whoever waits for it to come up can tell that it will not.
+// Ends counts how often the named child has ended by itself, so that a caller can stop waiting for it.
 func (g *Group) Ends(name string) int {
 	_, ends := g.look(name)
 	return ends

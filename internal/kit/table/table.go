@@ -15,7 +15,7 @@ import (
 // gap separates columns.
 const gap = "  "
 
-// narrowest is what a column may be shortened to.
+// narrowest is the least width of a shortened column.
 const narrowest = 8
 
 // Column is a heading and the side its cells stand on.

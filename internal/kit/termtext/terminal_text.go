@@ -69,8 +69,8 @@ func shown(r rune) rune {
 	return r
 }
 
-// Obeyed reports whether a terminal acts on a character instead of showing it: control characters of both sets, what
-// turns the direction of writing, and what is not seen at all.
+// Obeyed reports whether a terminal acts on a character instead of showing it: control characters of both sets,
+// characters that change the direction of writing, and invisible ones.
 func Obeyed(r rune) bool {
 	switch {
 	case unicode.IsControl(r):
@@ -81,8 +81,8 @@ func Obeyed(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Cs)
 }
 
-// First is a text's beginning, of so many characters, the last of which then says that it goes on. The text may be any
-// one; a line that is harmless is better cut by what it takes on the terminal.
+// First is a text's first characters; the last one marks that it goes on. It takes any text; a harmless line is better
+// cut by its width on the terminal.
 func First(s string, most int) string {
 	if most < 1 {
 		return ""

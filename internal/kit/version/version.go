@@ -93,7 +93,7 @@ func short(commit string) string {
 	return name
 }
 
-// ofModule is the module's version; what Go says where it knows none helps nobody.
+// ofModule is the module's version, or "" for Go's placeholder.
 func ofModule(version string) string {
 	if version == "" || version == "(devel)" {
 		return Unknown

@@ -19,7 +19,7 @@ import (
 const (
 	// quiet is how long a wait takes before anything is shown of it on a terminal, and every how long it moves.
 	quiet, moves = 500 * time.Millisecond, 150 * time.Millisecond
-	// linesEvery is the time between two lines where nobody watches.
+	// linesEvery is the time between two lines when the output is no terminal.
 	linesEvery = 10 * time.Second
 	// barWidth is the characters of a bar.
 	barWidth = 24
@@ -44,7 +44,7 @@ type Line struct {
 // State is how far something is.
 type State struct {
 	What     string // such as "planning"
-	Done, Of int64  // Of 0: nobody knows how much there is
+	Done, Of int64  // Of 0: the total is not known
 	Unit     string // such as "settings"; may be empty
 	Note     string // what else is known
 }

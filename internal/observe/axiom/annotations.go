@@ -20,16 +20,16 @@ import (
 	"github.com/millrace/millrace/internal/store/eventstore"
 )
 
-// annotator marks in Axiom's charts when something changed: publications, engines, runs' specs, verdicts of diagnosis.
-// It is told of events that were delivered. Annotations are ornaments: a refusal, such as that of a token that may only
-// ingest, is said once and costs nothing else, and what could not be written for an hour is left out.
+// annotator marks changes in Axiom's charts: publications, engines, runs' specs, verdicts of diagnosis. It gets the
+// delivered events. Annotations are optional: a refusal, such as that of a token that may only ingest, is logged once
+// and has no other effect. An annotation that could not be written for an hour is dropped.
 type annotator struct {
 	axiom   resources.Caller
 	dataset string
 	log     *slog.Logger
 	waiting chan mark
 
-	published map[rollout.RunName]time.Time // when the latest publication of a run was that has a mark
+	published map[rollout.RunName]time.Time // the latest publication of a run with a mark
 	refused   bool                          // and that was logged
 }
 
@@ -47,7 +47,7 @@ func newAnnotator(axiom resources.Caller, dataset string, log *slog.Logger) *ann
 		published: map[rollout.RunName]time.Time{}}
 }
 
-// delivered has the events of a batch marked that are worth it, but not those that were refused.
+// delivered marks the important events of a batch, except those that were refused.
 func (a *annotator) delivered(rows []row, refused map[int]string) {
 	for i, r := range rows {
 		m, worth := markOf(r.record)

@@ -26,10 +26,10 @@ type batchDelivery struct {
 	witness  int          // an event that passed
 	doubts   map[int]bool // events that were refused once, alone
 	tooLarge int          // bytes of the smallest request that was too large; 0: none was
-	round    int          // how often a batch was left before because nothing of it passed
+	round    int          // how often the batch was left before because nothing passed
 }
 
-// fate is what became of an event.
+// fate is the outcome of an event.
 type fate struct {
 	known   bool
 	refusal string // why Axiom did not take it; empty: it did
@@ -134,7 +134,7 @@ func (d *batchDelivery) account(p part, a answer) {
 	}
 }
 
-// reasonOf is why events failed for which no failure is told.
+// reasonOf is why events failed that have no failure of their own.
 func reasonOf(a answer) string {
 	if len(a.failures) > 0 {
 		return a.failures[0].reason

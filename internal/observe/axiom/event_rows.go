@@ -29,8 +29,7 @@ type rowMaker struct {
 
 func newRowMaker() *rowMaker { return &rowMaker{taken: map[int64]bool{}} }
 
-// row makes a row of a kept event. One of a kind that only a newer version of the program knows is sent as it is kept,
-// as text.
+// row makes a row of a kept event. An event of a kind that only a newer program version knows is sent as text.
 func (m *rowMaker) row(scope rollout.RunName, r store.Record) row {
 	out := row{scope: scope, record: r}
 	var fields telemetry.Row
@@ -65,7 +64,7 @@ func (m *rowMaker) unique(ns int64) int64 {
 	return ns
 }
 
-// unknown is an event of a kind that this version does not know: what every event has, and the rest as text.
+// unknown is the row of an event of an unknown kind: the common fields, and the rest as text.
 func unknown(r store.Record) (telemetry.Row, time.Time, error) {
 	var head struct {
 		Kind   string    `json:"kind"`

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
-// batch is what is sent together: some events of every scope that has any, so that one run's events neither hold up
-// another's nor are judged alone.
+// batch is sent together: some events of every scope that has any, so that one run's events neither hold up another's
+// nor are judged alone.
 type batch struct {
 	rows     []row
 	portions []delivery.Portion

@@ -17,7 +17,7 @@ const (
 	firstPause = time.Second
 	maxPause   = time.Minute     // while Axiom does not answer
 	maxLimit   = 5 * time.Minute // while a limit holds
-	parkPause  = time.Minute     // while somebody has to change something
+	parkPause  = time.Minute     // while a person has to change something
 	maxOdd     = 2               // further tries of events that an answer does not account for, before they are split
 	maxOddOne  = 8               // the same of a single event, before it is refused
 )
@@ -34,10 +34,10 @@ const (
 	split                   // send them in halves: some may pass
 	sample                  // as split, but see first whether any event passes at all
 	refused                 // the one event is refused for what it is
-	park                    // nothing passes until somebody changes something; ask again after the pause
+	park                    // nothing passes until a person changes something; ask again after the pause
 )
 
-// reaction is an action, the pause before the next request, and what is to be said of the sink.
+// reaction is an action, the pause before the next request, and the sink's new state.
 type reaction struct {
 	act    action
 	pause  time.Duration
@@ -134,7 +134,7 @@ func retrying(a answer, try int, jitter float64) reaction {
 		fmt.Sprintf("Axiom answers %d: %s", a.status, a.message), ""}
 }
 
-// unreachable goes on without end. Certificates do not heal by themselves, and somebody is told.
+// unreachable tries again without end. A faulty certificate needs a person, and is reported.
 func unreachable(failure error, try int, jitter float64) reaction {
 	r := reaction{again, backoff(try, maxPause, jitter), telemetry.SinkRetrying, "Axiom cannot be reached: " +
 		oneLine(failure.Error()), ""}

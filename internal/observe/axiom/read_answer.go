@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// answer is what came of sending some events.
+// answer is the outcome of sending some events.
 type answer struct {
 	failure error // why no answer came; then nothing else is set
 	status  int
@@ -31,7 +31,7 @@ type failure struct {
 	reason string
 }
 
-// retryTime is when to come again: a moment or a pause; neither is set if nobody said.
+// retryTime is when to try again: a moment or a pause; neither is set if the answer has none.
 type retryTime struct {
 	at    time.Time
 	after time.Duration
@@ -62,7 +62,7 @@ func readAnswer(status int, header http.Header, body []byte) answer {
 	return a
 }
 
-// readMessage is what a refusal says, however it says it.
+// readMessage is the message of a refusal in any of its forms.
 func readMessage(status int, header http.Header, body []byte) string {
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	var refusal struct {
@@ -128,7 +128,7 @@ func readRetryTime(status int, header http.Header) retryTime {
 	return retryTime{}
 }
 
-// pause is how long to wait as of now; 0 when nobody said, or the moment has passed.
+// pause is how long to wait from now; 0 when no time is given, or the moment has passed.
 func (r retryTime) pause(now time.Time) time.Duration {
 	if !r.at.IsZero() {
 		return max(0, r.at.Sub(now))

@@ -61,7 +61,7 @@ type Shipper struct {
 	marks  *annotator
 
 	store  retry.Outage
-	rounds int // batches left one after another because nothing of them passed
+	rounds int // consecutive batches left because nothing of them passed
 	unsaid int // events refused since the last was logged
 	saidAt time.Time
 }
@@ -255,8 +255,8 @@ func (s *Shipper) logRefused(events int, reason string, now time.Time) {
 	s.unsaid, s.saidAt = 0, now
 }
 
-// send lets a request end that is under way when the process is told to stop, within a bounded time, so that its events
-// need not be sent again.
+// send lets a pending request end, within a bounded time, when the process is told to stop, so that its events need not
+// be sent again.
 func (s *Shipper) send(ctx context.Context, lines [][]byte) answer {
 	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -294,8 +294,8 @@ func (s *Shipper) account(ctx context.Context, fence int64, b batch, d *batchDel
 	return true
 }
 
-// keep writes to the store, for as long as it takes; false when another server took over, or ctx is done and the store
-// did not answer at once: what Axiom has taken is written down even while the process stops.
+// keep writes to the store, for as long as it takes. false: another server took over, or ctx is done and the store did
+// not answer at once. What Axiom has taken is recorded even while the process stops.
 func (s *Shipper) keep(ctx context.Context, fence int64, write func(context.Context) error) bool {
 	for {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease/2)

@@ -9,8 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// statusKeeper is what is known of the sink, for those who look at it meanwhile. What became of events the store
-// counts.
+// statusKeeper is the state of the sink, for concurrent readers. The store counts the outcomes of events.
 type statusKeeper struct {
 	target string
 
@@ -19,7 +18,7 @@ type statusKeeper struct {
 	oldest time.Time // of what is not delivered
 }
 
-// begin goes on where whoever delivered before has ended.
+// begin continues from the status of the previous deliverer.
 func (k *statusKeeper) begin(before telemetry.SinkStatus, owner string, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,8 +77,8 @@ func (k *statusKeeper) stopped(now time.Time) {
 	})
 }
 
-// report takes over the state that a reaction tells of. A change is shown to the other servers, and when it matters
-// to somebody, logged and emitted: once, not with every try.
+// report adopts the state of a reaction. A change is shown to the other servers, and an important one logged and
+// emitted: once, not with every try.
 func (s *Shipper) report(ctx context.Context, fence int64, r reaction) {
 	now := time.Now()
 	var before, after telemetry.SinkStatus

@@ -26,7 +26,7 @@ func DescribeGame(ctx context.Context, ref rollout.EpisodeRef, version rollout.P
 		attribute.Int("millrace.game", ref.Sample), attribute.Int64("millrace.policy_version", int64(version)))
 }
 
-// InGroup is a context of what is done for a group: under the group's span, whoever reports that.
+// InGroup is a context for a group's work: a child of the group's span, which another process may report.
 func (e *Exporter) InGroup(ctx context.Context, ref rollout.GroupRef) context.Context {
 	if !e.Traces() {
 		return ctx
@@ -70,7 +70,7 @@ func (p tracedPolicy) Complete(ctx context.Context, req rollout.Request) (rollou
 	return answer, err
 }
 
-// StartCall begins the span of one call of an engine, if its game is traced, and answers what ends it.
+// StartCall begins the span of one call of an engine, if its game is traced, and returns the function that ends it.
 func (e *Exporter) StartCall(ctx context.Context, engine enginestate.Engine, req *rollout.Request) (
 	context.Context, func(*rollout.Completion, error)) {
 	if !e.Traces() || !trace.SpanContextFromContext(ctx).IsSampled() {

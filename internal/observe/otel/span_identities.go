@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// A run is one trace. The ids of its run, step and group spans are made of their names, so that every process knows the
-// parent of what it does, before the parent has ended and whoever reports it.
+// A run is one trace. The ids of its run, step and group spans are derived from their names. So every process knows the
+// parent of its spans before the parent has ended, and without asking who reports it.
 
 func hashOf(kind string, run rollout.RunName, number int64) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "millrace %s %s %d", kind, run, number))

@@ -26,7 +26,7 @@ type temporalTracer struct {
 	groupOf  func(string) (rollout.GroupRef, bool)
 }
 
-// temporalSpan is a span, or, without one, the context of a span that somebody else reports.
+// temporalSpan is a span, or, without one, the context of a span that another process reports.
 type temporalSpan struct {
 	context trace.SpanContext
 	span    trace.Span

@@ -180,7 +180,7 @@ func resultOf(b telemetry.EpisodeFailed) string {
 	return "retried"
 }
 
-// runChanged forgets the levels of a run that is over: a gauge that nobody sets any more would tell its last value
+// runChanged forgets the levels of a run that is over: a gauge that is not set any more would show its last value
 // forever.
 func (m *Metrics) runChanged(run rollout.RunName, state runstatus.RunState) {
 	m.mu.Lock()

@@ -13,13 +13,13 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-// Standing is how the deployment is now, as a server has just read it in Redis. It is shown as it was read: what is not
-// in it any more is not shown, and a server that has just started shows as much as one that has run for days.
+// Standing is the present state of the deployment, as a server has just read it in Redis. It is shown as read: what is
+// gone is not shown, and a server that has just started shows as much as one that has run for days.
 type Standing struct {
 	Runs    []RunStanding // those that are not over
 	Engines []enginestate.Engine
 	Workers []enginestate.Worker
-	Scaling *supply.View // nil: nobody scales the fleet
+	Scaling *supply.View // nil: the fleet is not scaled
 }
 
 // RunStanding is one run that is not over.

@@ -28,8 +28,8 @@ import (
 )
 
 // Sampler samples the buffer of every active run. One of a deployment's servers does so at a time, and the next one
-// goes on where it ended: the account of a run's waits is kept with the run, and is continued and told of in one
-// script, so that every second waited is counted once, however many servers there are and whenever one of them dies.
+// goes on where it ended. The account of a run's waits is kept with the run, and one script continues it and writes its
+// event. So every second waited is counted once, however many servers there are and whenever one of them dies.
 type Sampler struct {
 	buffer   *buffer.Store
 	registry scaledfleet.Registry
@@ -41,7 +41,7 @@ type Sampler struct {
 
 	alive   []enginestate.Worker // as this turn found them
 	engines []enginestate.Engine
-	scaling *supply.View // nil: nobody scales the fleet
+	scaling *supply.View // nil: the fleet is not scaled
 	wound   int          // runs that were to be wound up in earlier turns
 }
 
@@ -65,7 +65,7 @@ func New(
 // Interval is how often the runs are sampled.
 const Interval = 2 * time.Second
 
-// maxWindow is how long a window is at most: what lies before belongs to a time without servers.
+// maxWindow is the longest window: before it there was a time without servers.
 const maxWindow = time.Minute
 
 // Leads reports whether this server is the one that samples, and speaks for the deployment where one must.
@@ -140,7 +140,7 @@ func (s *Sampler) windUpAll(ctx context.Context, now time.Time) error {
 // lastWords is how long after the end of a run workers may still report what its last requests have used.
 const lastWords = 15 * time.Second
 
-// windUp tells the rest of a run that is over. When that is told, nobody looks at it any more.
+// windUp writes the remaining facts of a run that is over. Then the run is not looked at any more.
 func (s *Sampler) windUp(ctx context.Context, run rollout.RunName, now time.Time) error {
 	done, err := s.finish(ctx, run, now)
 	if err == nil && done {
@@ -163,7 +163,7 @@ func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time
 	if err != nil {
 		return false, err
 	}
-	seen.Asked = time.Time{} // nobody gets a batch any more
+	seen.Asked = time.Time{} // no batch is given out any more
 	if was.Complete(seen) {
 		return true, s.tokens.Tell(ctx, run, now, s.alive, true)
 	}
@@ -176,7 +176,7 @@ func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time
 	return false, s.continueWaits(ctx, run, was, next, closed, events[:len(events)-1])
 }
 
-// sample continues the series of a run. Of two servers that look at once, the buffer takes the word of the first.
+// sample continues the series of a run. If two servers do so at once, the buffer accepts the first.
 func (s *Sampler) sample(ctx context.Context, run runstatus.RunStatus, now time.Time) error {
 	name := run.Spec.Name
 	was, seen, err := Waits(ctx, s.buffer, name, now)
@@ -246,7 +246,7 @@ func levels(
 	return append(others, first)
 }
 
-// evidence is what the missing groups of a run are doing.
+// evidence is the state of a run's missing groups.
 func (s *Sampler) evidence(ctx context.Context, run runstatus.RunStatus) (starvation.Evidence, error) {
 	awaited, err := s.buffer.Awaited(ctx, run.Spec.Name, mostAwaited)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/store/lease"
 )
 
-// turn is the right to sample. One server of a deployment has it; it only saves work, and says who speaks for the
-// deployment: that nothing is counted twice while two believe to have it, the buffer sees to.
+// turn is the right to sample, held by one server of a deployment. It saves work, and decides which server speaks for
+// the deployment. If two servers believe to hold it, the buffer still counts nothing twice.
 type turn struct {
 	lease lease.Lease
 	owner string
@@ -21,8 +21,8 @@ type turn struct {
 // leaseFor is how long a server that is not heard of any more keeps the lease.
 const leaseFor = 3 * Interval
 
-// take reports whether this server has the lease from now on. Redis ends it; here it is over no later, by the clock
-// that nobody sets.
+// take reports whether this server has the lease from now on. Redis ends it. Here it ends no later, by the monotonic
+// clock.
 func (l *turn) take(ctx context.Context) (bool, error) {
 	until := time.Now().Add(leaseFor)
 	_, mine, err := l.lease.Take(ctx, l.owner, leaseFor)

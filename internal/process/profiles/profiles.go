@@ -1,5 +1,5 @@
-// Package profiles answers the Go runtime's profiles of this process over HTTP, on loopback alone: whoever reads them
-// sees names, paths and what is in memory, and each costs processor time. Start reading at Serve.
+// Package profiles serves the Go runtime's profiles of this process over HTTP, on loopback alone: they reveal names,
+// paths and the contents of memory, and each costs processor time. Start reading at Serve.
 package profiles
 
 import (

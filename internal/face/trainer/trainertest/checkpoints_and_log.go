@@ -12,9 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/face/trainer"
 )
 
-// checkpoints remembers how many steps the weights have learned from. Each process saves under a generation of its own,
-// and the latest one counts: what a process saves that was replaced, and does not know it yet, is no successor's
-// weights.
+// checkpoints remembers how many steps the weights have learned from. Each process saves under its own generation, and
+// the latest one counts. So what a replaced process saves, before it knows, never becomes its successor's weights.
 type checkpoints struct {
 	path   string // of this process
 	every  int64  // steps
@@ -69,7 +68,7 @@ func (c checkpoints) write(s saved) error {
 	if err != nil {
 		return err
 	}
-	tmp := c.path + ".new" // nobody else's: the generation is this process's
+	tmp := c.path + ".new" // not shared: the generation is this process's
 	if err := os.WriteFile(tmp, text, 0o644); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// differences says where what Axiom has is not as wanted. Only what is wanted is compared: what Axiom adds of its own
-// is no difference, and what is named in except is Axiom's to decide.
+// differences lists where Axiom's state differs from the wanted one. Only wanted keys are compared: Axiom's additions
+// are no difference, and keys in except are Axiom's to decide.
 func differences(want any, have json.RawMessage, except ...string) ([]string, error) {
 	text, err := json.Marshal(want)
 	if err != nil {

@@ -95,7 +95,7 @@ func (p *planner) add(kind, name string, action Action, diff []string, do func(c
 	p.changes = append(p.changes, Change{kind, name, action, diff, do})
 }
 
-// call explains a refusal: Axiom says "forbidden" and not what of.
+// call explains a refusal: Axiom says "forbidden" without naming the permission.
 func (p *planner) call(ctx context.Context, permission, method, path string, body, into any) error {
 	return explained(p.axiom.Call(ctx, method, path, body, into), permission)
 }
@@ -170,8 +170,8 @@ func (p *planner) mapFields(ctx context.Context, exists bool) error {
 	return nil
 }
 
-// fields makes the dataset know every field, by one row that has them all: a query that names a field which no row
-// had yet is an error in Axiom, and so would be the charts of a run that has just begun.
+// fields makes every field known to the dataset, by one row with all of them. Axiom refuses a query for a field without
+// rows, and so would refuse the charts of a new run.
 func (p *planner) fields(ctx context.Context, exists bool) error {
 	var have []struct {
 		Name string `json:"name"`

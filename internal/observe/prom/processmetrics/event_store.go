@@ -2,7 +2,8 @@ package processmetrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Name and help of what became of events: of a sink of the deployment, and of a process's own way into the store.
+// Name and help of the metrics of event outcomes: of a sink of the deployment, and of a process's own way into the
+// store.
 const (
 	SinkEventsName = prefix + "sink_events_total"
 	SinkEventsHelp = "Events by what became of them. Of a sink of the deployment: written (to the store), delivered, " +
@@ -11,12 +12,12 @@ const (
 		"the store, by process: delivered, lost."
 )
 
-// Sink is what became of the events that this process gave to its event store.
+// Sink counts the outcomes of the events that this process gave to its event store.
 type Sink struct {
 	Delivered int64
 	Lost      int64
 	Waiting   int
-	Degraded  bool // cannot deliver until somebody changes something
+	Degraded  bool // cannot deliver until a person changes something
 	// SpoolBytes is facts that wait on the disk.
 	SpoolBytes int64
 }
