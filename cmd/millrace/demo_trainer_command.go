@@ -10,15 +10,21 @@ import (
 	"github.com/millrace/millrace/internal/face/trainer"
 )
 
+func newTrainerCommand(env environment) *cobra.Command {
+	parent := &cobra.Command{Use: "trainer", Short: "A trainer that only pretends, to try the service with"}
+	parent.AddCommand(newDemoTrainerCommand(env))
+	return parent
+}
+
 func newDemoTrainerCommand(env environment) *cobra.Command {
 	var cfg trainer.Config
 	cmd := &cobra.Command{
-		Use: "train RUN", GroupID: "Start and change:",
-		Short: "Only pretend to train it: claim, sleep, publish an adapter, record the step",
+		Use:   "demo RUN",
+		Short: "Only pretend to train a run: claim, sleep, publish an adapter, record the step",
 		Long: `Attach to a run as a real trainer does, through the public HTTP API alone: claim the batch of each step, check it, spend the time
 that each phase is given, write an adapter directory, publish it and record the step. Killed and started again, it
 goes on at the right step.`,
-		Example: "  millrace run train diplomacy-qwen7b",
+		Example: "  millrace trainer demo diplomacy-qwen7b",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.Run, cfg.Server = args[0], cmp.Or(cmd.Flag("server").Value.String(), env.Server())

@@ -85,7 +85,7 @@ func (d *devStack) startTrainer(spec runspec.Spec) error {
 	}
 	err := d.group.Start(supervise.Process{
 		Name: "trainer", Path: d.self, Env: d.childEnvironment(), Once: true,
-		Args: []string{"run", "train", string(spec.Name), "--server", d.server, "--journal", journal,
+		Args: []string{"trainer", "demo", string(spec.Name), "--server", d.server, "--journal", journal,
 			"--speed", fmt.Sprint(d.demo.Speed), "--load", d.demo.Load.String(),
 			"--ref-logprobs", d.demo.RefLogprobs.String(), "--train", d.demo.Train.String(),
 			"--publish", d.demo.Publish.String()},

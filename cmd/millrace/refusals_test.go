@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 		{"server --listen 0.0.0.0:0 --redis redis://" + miniredis.RunT(t).Addr() + "/0", 78, "there is no token"},
 		{"worker --redis redis://127.0.0.1:1/0", 5, "redis at 127.0.0.1:1 does not answer"},
 		{"dev --redis redis://127.0.0.1:1/0", 5, "redis at 127.0.0.1:1 does not answer"},
-		{"run train nobody --server " + gone.URL, 3, `there is no run "nobody"`},
+		{"trainer demo nobody --server " + gone.URL, 3, `there is no run "nobody"`},
 		{"run game nobody/0/0 --server " + gone.URL, 3, `there is no run "nobody"`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

@@ -105,7 +105,7 @@ export MILLRACE_SERVER=http://$address MILLRACE_TOKEN=$token
 sed -E "s#/tmp/adapters#$work/adapters#; s/engines: 1, max_engines: 6, cold_start: 60s, engine_max_num_seqs: 1, //" \
 	config/examples/elastic.yaml >"$work/run.yaml"
 within 120 "a run is launched at the Service's address" "$MILLRACE" run start -f "$work/run.yaml"
-"$MILLRACE" run train elastic --journal "$work/journal" >"$work/trainer.log" 2>&1 & pids+=($!)
+"$MILLRACE" trainer demo elastic --journal "$work/journal" >"$work/trainer.log" 2>&1 & pids+=($!)
 some() { [ "$(engines)" -ge "$1" ]; }
 none() { [ "$(k get pods -l "$1" -o name | wc -l)" = 0 ]; }
 steps() { [ "$(wc -l <"$work/journal")" -ge "$1" ]; }

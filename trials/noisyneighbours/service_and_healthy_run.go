@@ -84,7 +84,7 @@ func (s *site) train(ctx context.Context, millrace string) error {
 	if err := client.StartRun(ctx, s.spec(healthy)); err != nil {
 		return fmt.Errorf("start the healthy run: %w", err)
 	}
-	err = s.Spawn(trainer, true, millrace, "run", "train", string(healthy), "--server", "http://"+s.Server,
+	err = s.Spawn(trainer, true, millrace, "trainer", "demo", string(healthy), "--server", "http://"+s.Server,
 		"--adapters", filepath.Join(s.dir, "adapters"), "--journal", s.journal,
 		"--speed", "1", "--load", "0s", "--ref-logprobs", "0s", "--train", "300ms", "--publish", "0s")
 	if err != nil {

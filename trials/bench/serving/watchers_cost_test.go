@@ -136,7 +136,7 @@ func residentMiB(t *testing.T, pid int) float64 {
 func watched(t *testing.T, s *stack.Stack, client *apiclient.Client) {
 	t.Helper()
 	start(t, client, "watched", 10_000)
-	err := s.Spawn("trainer", true, os.Getenv("MILLRACE_BINARY"), "run", "train", "watched", "--server",
+	err := s.Spawn("trainer", true, os.Getenv("MILLRACE_BINARY"), "trainer", "demo", "watched", "--server",
 		"http://"+s.Server, "--speed", "30")
 	if err != nil {
 		t.Fatal(err)
