@@ -37,7 +37,7 @@ workload: {recorded: {file: `+file+`}}
 	}
 	for file, want := range map[string]string{
 		"no-such.json":  "setup.yaml:8:23: workload.recorded.file: open no-such.json",
-		"setup_test.go": "setup.yaml:8:23: workload.recorded.file: setup_test.go:1: invalid character",
+		"read_setup_test.go": "setup.yaml:8:23: workload.recorded.file: read_setup_test.go:1: invalid character",
 	} {
 		if _, err := read(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
