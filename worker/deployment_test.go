@@ -31,7 +31,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/control/runkeeper"
-	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/face/demotrainer"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
@@ -256,7 +256,7 @@ func (d *deployment) train(steps int) {
 	spec.Buffer.Order, spec.Group.ZeroVariance = "", "" // as a server of the version before starts it
 	d.start(spec)
 	go func() {
-		d.trained <- trainer.Run(d.ctx, trainer.Config{
+		d.trained <- demotrainer.Run(d.ctx, demotrainer.Config{
 			Server: "http://" + d.cfg.Listen, Run: string(d.run),
 			Load: time.Millisecond, RefLogprobs: time.Millisecond, Publish: time.Millisecond, Train: 200 * time.Millisecond,
 			HTTPClient: http.DefaultClient,

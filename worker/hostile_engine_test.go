@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/engine/hostile"
+	"github.com/millrace/millrace/internal/engine/badenginetest"
 	"github.com/millrace/millrace/internal/process/server"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -69,7 +69,7 @@ func (d *deployment) server() (address string, pid int) {
 
 // villains are hostile engines that take every behaviour of package hostile in turn, and count those that games met.
 type villains struct {
-	behaviours []hostile.Behaviour
+	behaviours []badenginetest.Behaviour
 	tried      []atomic.Int64 // by games
 	next       atomic.Int64
 	games      atomic.Int64
@@ -151,7 +151,7 @@ func (d *deployment) claim(address string, step int) rollout.Batch {
 func TestHostileEngines(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	behaviours := hostile.Behaviours()
+	behaviours := badenginetest.Behaviours()
 	v := &villains{behaviours: behaviours, tried: make([]atomic.Int64, len(behaviours))}
 	everySecond := func(r *http.Request) bool { return ofGame(r) && v.games.Add(1)%2 == 0 }
 	list := d.engine(8) + " id=sound\n"

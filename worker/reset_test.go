@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/face/demotrainer"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -43,7 +43,7 @@ func TestResetGamesGoOn(t *testing.T) {
 	d.until("games whose activities were reset", d.begun(1, 3))
 
 	d.write("engines", d.engine(20)+"\n"+d.engine(20)+"\n")
-	if err := trainer.Run(d.ctx, trainer.Config{
+	if err := demotrainer.Run(d.ctx, demotrainer.Config{
 		Server: "http://" + d.cfg.Listen, Run: string(d.run), Load: time.Millisecond, RefLogprobs: time.Millisecond,
 		Publish: time.Millisecond, Train: time.Millisecond, HTTPClient: http.DefaultClient,
 	}); err != nil {

@@ -17,7 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/millrace/millrace/internal/control/runkeeper"
-	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/face/demotrainer"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -273,7 +273,7 @@ func (d *deployment) wanted(run rollout.RunName) (names []string) {
 // follow starts a trainer process on the run, whatever it has done.
 func (d *deployment) follow() {
 	go func() {
-		d.trained <- trainer.Run(d.ctx, trainer.Config{
+		d.trained <- demotrainer.Run(d.ctx, demotrainer.Config{
 			Server: "http://" + d.cfg.Listen, Run: string(d.run), AdapterDir: filepath.Join(d.dir, "adapters"),
 			Load: time.Millisecond, RefLogprobs: time.Millisecond, Publish: time.Millisecond, Train: 200 * time.Millisecond,
 			HTTPClient: http.DefaultClient,

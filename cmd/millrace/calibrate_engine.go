@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/engine/vllm"
-	"github.com/millrace/millrace/internal/kit/waitline"
+	"github.com/millrace/millrace/internal/kit/progressline"
 	"github.com/millrace/millrace/internal/simulate/engineprofile"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
@@ -80,7 +80,7 @@ func (c *engineCalibration) run(ctx context.Context, env environment) error {
 		return err
 	}
 	where := shown(c.url)
-	line := waitline.Start(env.Stderr, "measuring "+where)
+	line := progressline.Start(env.Stderr, "measuring "+where)
 	c.config.Say = func(format string, args ...any) { line.Say(fmt.Sprintf(format, args...)) }
 	c.config.At = func(done, of int) { line.At(int64(done), int64(of), "measurements", "") }
 	m, err := engineprofile.Measure(ctx, client, c.config)

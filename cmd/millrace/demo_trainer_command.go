@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/face/demotrainer"
 )
 
 func newTrainerCommand(env environment) *cobra.Command {
@@ -17,7 +17,7 @@ func newTrainerCommand(env environment) *cobra.Command {
 }
 
 func newDemoTrainerCommand(env environment) *cobra.Command {
-	var cfg trainer.Config
+	var cfg demotrainer.Config
 	cmd := &cobra.Command{
 		Use:   "demo RUN",
 		Short: "Only pretend to train a run: claim, sleep, publish an adapter, record the step",
@@ -30,7 +30,7 @@ goes on at the right step.`,
 			cfg.Run, cfg.Server = args[0], cmp.Or(cmd.Flag("server").Value.String(), env.Server())
 			cfg.Token = os.Getenv("MILLRACE_TOKEN")
 			cfg.Log, cfg.HTTPClient = env.Stderr, env.HTTP
-			return trainer.Run(cmd.Context(), cfg)
+			return demotrainer.Run(cmd.Context(), cfg)
 		},
 	}
 	f := cmd.Flags()

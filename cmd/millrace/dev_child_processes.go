@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/progressline"
 	"github.com/millrace/millrace/internal/kit/supervise"
-	"github.com/millrace/millrace/internal/kit/waitline"
 )
 
 // childEnvironment says whose children these are, in a list of processes, and where Redis is: its address may hold
@@ -50,7 +50,7 @@ const hopeless = 3
 // comesUp waits with await until the child answers, but not longer than there is hope. The log may be in a
 // temporary folder that is about to be removed, so the error has its end.
 func (d *devStack) comesUp(ctx context.Context, name string, await func(context.Context) error) error {
-	line := waitline.Start(d.env.Stderr, "waiting for "+name)
+	line := progressline.Start(d.env.Stderr, "waiting for "+name)
 	defer line.End()
 	waiting, giveUp := context.WithCancel(ctx)
 	defer giveUp()

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 )
 
 // TestPageLiveKeys: the page lists the keys that running processes take up, as their rows say. Keys that are taken up
@@ -26,11 +26,11 @@ func TestPageLiveKeys(t *testing.T) {
 		}
 		keys[e] = append(keys[e], "`"+key.Path+"`")
 	}
-	table := pagetable.Head("keys", "taken up by", "then")
+	table := markdowntest.Head("keys", "taken up by", "then")
 	for _, e := range effects {
-		table += pagetable.Row(strings.Join(keys[e], ", "), e.by, e.then)
+		table += markdowntest.Row(strings.Join(keys[e], ", "), e.by, e.then)
 	}
-	pagetable.Hold(t, "../../docs/deploy.md", "live keys", table)
+	markdowntest.Hold(t, "../../docs/deploy.md", "live keys", table)
 }
 
 func whoTakesUp(key string) (by, then string, ok bool) {

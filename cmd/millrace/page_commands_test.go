@@ -15,7 +15,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 )
 
 // TestPageCommands runs the commands of pages that come with what they print, and compares. A command is a block marked
@@ -45,7 +45,7 @@ func TestPageCommands(t *testing.T) {
 		}
 		switch {
 		case got == string(text):
-		case pagetable.Update():
+		case markdowntest.Update():
 			if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
 				t.Error(err)
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/kit/waitline"
+	"github.com/millrace/millrace/internal/kit/progressline"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/simulate/plan"
 	"github.com/millrace/millrace/internal/simulate/plan/plantext"
@@ -229,7 +229,7 @@ func nearbyEngines(now int) []int {
 
 // planProgress shows how far a plan is.
 type planProgress struct {
-	*waitline.Line
+	*progressline.Line
 	seeds     int
 	announced bool
 }
@@ -238,7 +238,7 @@ type planProgress struct {
 const long = time.Minute
 
 func newPlanProgress(env environment, r plan.Request) *planProgress {
-	return &planProgress{Line: waitline.Start(env.Stderr, "planning"), seeds: r.Seeds}
+	return &planProgress{Line: progressline.Start(env.Stderr, "planning"), seeds: r.Seeds}
 }
 
 func (p *planProgress) tell(now plan.Progress) {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/version"
-	"github.com/millrace/millrace/internal/process/profiles"
+	"github.com/millrace/millrace/internal/process/pprofserver"
 	"github.com/millrace/millrace/internal/process/server"
 )
 
@@ -102,7 +102,7 @@ func (f *serviceFlags) profiled(ctx context.Context, log *slog.Logger, run func(
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	beside, end := context.WithCancel(ctx)
-	g.Go(func() error { return profiles.Serve(beside, f.pprof, log) })
+	g.Go(func() error { return pprofserver.Serve(beside, f.pprof, log) })
 	g.Go(func() error {
 		defer end()
 		return run(ctx)
@@ -116,7 +116,7 @@ func (f *serviceFlags) service(env environment) (config.Service, error) {
 		return config.Service{}, usage("--log-level %s: use debug, info, warn or error", f.logLevel)
 	}
 	if f.pprof != "" {
-		if err := profiles.CheckAddress(f.pprof); err != nil {
+		if err := pprofserver.CheckAddress(f.pprof); err != nil {
 			return config.Service{}, usage("--pprof: %v", err)
 		}
 	}

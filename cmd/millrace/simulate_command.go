@@ -14,8 +14,8 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/cli"
+	"github.com/millrace/millrace/internal/kit/progressline"
 	"github.com/millrace/millrace/internal/kit/settings"
-	"github.com/millrace/millrace/internal/kit/waitline"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/simulate/setup"
 	"github.com/millrace/millrace/internal/simulate/sim"
@@ -186,7 +186,7 @@ func (e environment) readSetupFile(path string, assignments []string) (sim.Setup
 
 // simulationProgress shows how far simulations with one seed after another are.
 type simulationProgress struct {
-	*waitline.Line
+	*progressline.Line
 	steps, seed, seeds int
 }
 
@@ -194,7 +194,7 @@ func newSimulationProgress(env environment, s sim.Setup, steps, seeds int) *simu
 	if steps == 0 {
 		steps = s.Steps
 	}
-	return &simulationProgress{Line: waitline.Start(env.Stderr, "simulating"), steps: steps, seeds: seeds}
+	return &simulationProgress{Line: progressline.Start(env.Stderr, "simulating"), steps: steps, seeds: seeds}
 }
 
 // step hears of a completed step.

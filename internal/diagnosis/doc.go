@@ -67,13 +67,13 @@
 // # Causes
 //
 // A jump is the difference of two conditions: everything is measured by which the steps before it and after it may
-// differ (conditions.go). The before of a condition ends where it changed, which may be long before the jump, because a
-// full buffer hides it; those of the prefill are no before (condition_changes.go). What differs is put back, alone and
-// together, in the replay, and gets its Shapley share of the jump (jump_shares.go). A longer request is split in order:
-// more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed
-// never gives less for more requests. What was done is looked for from the launch of the first group that shows the
-// change (operator_changes.go). Where nothing changed, what costs time in all steps alike is weighed, and else it is
-// the regime's term itself (causes.go). A slow time that is over is explained as it was when it ended.
+// differ (step_conditions.go). The before of a condition ends where it changed, which may be long before the jump,
+// because a full buffer hides it; those of the prefill are no before (condition_changes.go). What differs is put back,
+// alone and together, in the replay, and gets its Shapley share of the jump (jump_attribution.go). A longer request is
+// split in order: more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of
+// the same speed never gives less for more requests. What was done is looked for from the launch of the first group
+// that shows the change (operator_changes.go). Where nothing changed, what costs time in all steps alike is weighed,
+// and else it is the regime's term itself (causes.go). A slow time that is over is explained as it was when it ended.
 //
 // Start reading at Diagnose: its stages are measurements.go, regime.go, what_ifs.go with the replay, and causes.go.
 // Package changepoint has the mathematics of levels, package reporttext writes a report for a person.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/millrace/millrace/internal/engine/hostile"
+	"github.com/millrace/millrace/internal/engine/badenginetest"
 )
 
 // trick changes what an engine answers; it returns false where the engine is to answer by itself.
@@ -113,7 +113,7 @@ func ramble(w http.ResponseWriter, r *http.Request, engine http.Handler) bool {
 
 // everyWay answers each game in another bad way.
 func everyWay() trick {
-	all := hostile.Behaviours()
+	all := badenginetest.Behaviours()
 	var next atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, engine http.Handler) bool {
 		if !ofGame(r) {

@@ -3,7 +3,7 @@
 //
 //	go run ./trials/pageshots -server http://127.0.0.1:8700 -out DIR / /runs/demo
 //
-// or, with the binary, those of docs/page.md: of the run of `make run`, and of one that meets trouble (see runs.go):
+// or, with the binary, those of docs/page.md: of the run of `make run`, and of one that meets trouble (see play_pictured_runs.go):
 //
 //	go run ./trials/pageshots -millrace .bin/millrace -out docs/pages
 package main

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/observe/axiom/resources"
 )
 
@@ -90,7 +90,7 @@ func TestQueriesAreAsCommitted(t *testing.T) {
 		one := Query(q.Causes[0], Scope{Dataset: "rl", Run: "demo", From: at, To: at.Add(time.Hour)})
 		fmt.Fprintf(&text, "--- %s\n%s\n", one.Shows, one.APL)
 	}
-	pagetable.File(t, "testdata/queries.txt", text.String())
+	markdowntest.File(t, "testdata/queries.txt", text.String())
 }
 
 // TestQueryOfAReport is whole: what is pasted takes each event once, of the run and its time, whatever the run's name.

@@ -11,13 +11,13 @@
 // A request goes to an engine that serves its model and has room: engines have a concurrency limit, a run may have its
 // own limit on each engine, and the rest waits here in a bounded queue and not in an engine, where nobody could order
 // it. Of the engines with room, the one with the least outstanding work is taken, unless one that is nearly as free
-// holds the prefix of the request's game or group (prefix_home.go), or has its adapter (adapter_placement.go). While
-// the engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where there
-// is room.
+// holds the prefix of the request's game or group (prefix_affinity.go), or has its adapter (adapter_placement.go).
+// While the engine that holds its game's prefix is full, a request lets a few younger ones pass that are at home where
+// there is room.
 //
 // Engines are judged by how requests end (circuit_breaker.go), and by what they say of their load
 // (engine_load_sample.go). What a run's requests meet with, failures or overload, bounds that run at that engine
-// (run_standing_at_engine.go); an engine is closed to all when it is silent, fails a probe or fails several runs. What
+// (per_run_engine_backoff.go); an engine is closed to all when it is silent, fails a probe or fails several runs. What
 // was in flight on a lost engine is dispatched again. Runs share by the work that they got and the places that they
 // hold (fair_share_between_runs.go). Start reading at Event and Command, then Scheduler.Handle.
 package dispatch

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 )
 
 // python is the interpreter; tests that need it are skipped without one.
@@ -75,7 +75,7 @@ func TestTrackersPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pagetable.Hold(t, "../../../docs/trackers.md", "metrics", string(out))
+	markdowntest.Hold(t, "../../../docs/trackers.md", "metrics", string(out))
 }
 
 // TestReadmeExample runs the trainer that the README shows, word for word but for the server's address and the

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
 
@@ -64,7 +64,7 @@ func attemptsText(t runstatus.AttemptCounts) string {
 }
 
 // showFailures writes the attempts that failed, by code, with the latest of each and what to do.
-func (s *session) showFailures(v *view.Run) error {
+func (s *session) showFailures(v *tablerow.Run) error {
 	if len(v.Attempts.ByCode) == 0 {
 		return nil
 	}
@@ -72,7 +72,8 @@ func (s *session) showFailures(v *view.Run) error {
 	t := table.New(table.Left("FAILED WITH"), table.Right("ATTEMPTS"), table.Right("GIVEN UP"), table.Right("IN A ROW"),
 		table.Right("LAST"), table.Left("GAME"), table.Left("LAST ERROR"))
 	for _, f := range v.Attempts.ByCode {
-		t.Row(string(f.Code), count(f.Attempts), count(f.GivenUp), count(f.InRow), view.Ago(f.LastAt, s.now()), f.LastGame,
+		t.Row(string(f.Code), count(f.Attempts), count(f.GivenUp), count(f.InRow),
+			tablerow.Ago(f.LastAt, s.now()), f.LastGame,
 			f.Last)
 	}
 	if err := s.write(t); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -107,7 +107,7 @@ type export struct {
 	client Client
 	now    func() time.Time
 	status runstatus.RunStatus // when the export began
-	view   view.Run
+	view   tablerow.Run
 	counts archive.Counts
 }
 

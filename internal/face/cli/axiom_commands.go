@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -101,7 +101,7 @@ func (s *session) listLettersCommand() *cobra.Command {
 func lettersTable(letters []letter, now time.Time) *table.Table {
 	t := table.New(table.Left("ID"), table.Right("REFUSED"), table.Left("EVENT"), table.Left("REASON"))
 	for _, l := range letters {
-		t.Row(l.ID, view.Ago(l.At, now), l.Event, l.Reason)
+		t.Row(l.ID, tablerow.Ago(l.At, now), l.Event, l.Reason)
 	}
 	return t
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -85,8 +85,8 @@ func (s *session) enginesTable(engines []enginestate.Engine) *table.Table {
 		table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("CACHED"), table.Right("KV"),
 		table.Right("ADAPTERS"), table.Right("USAGE ERR"), table.Left("REASON"))
 	for _, e := range engines {
-		r := view.RowOfEngine(e, s.now())
-		t.Row(r.ID, r.State, view.Ago(e.Since, s.now()), e.URL, r.Limit, r.Slots, r.Running, r.Waiting, r.QueueSec,
+		r := tablerow.RowOfEngine(e, s.now())
+		t.Row(r.ID, r.State, tablerow.Ago(e.Since, s.now()), e.URL, r.Limit, r.Slots, r.Running, r.Waiting, r.QueueSec,
 			r.InputTPS, r.OutputTPS, r.Cached, r.KV, r.Adapters, r.UsageError, r.Reason)
 	}
 	return t

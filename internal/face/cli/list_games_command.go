@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
@@ -115,7 +115,7 @@ func gamesTable(games []gamelist.Game) *table.Table {
 		table.Right("POLICY"), table.Right("PHASES"), table.Right("SECONDS"), table.Right("TOKENS"), table.Right("ATT"),
 		table.Left("FAILURE"))
 	for i := range games {
-		g := view.RowOfGame(&games[i])
+		g := tablerow.RowOfGame(&games[i])
 		t.Row(g.Name, g.State, g.Group, g.Reward, g.Policy, g.Phases, g.Seconds, g.Tokens, g.Attempts, g.Failure)
 	}
 	return t

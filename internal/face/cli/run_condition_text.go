@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/units"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -14,7 +14,7 @@ import (
 )
 
 // throttleText says which bound keeps a run from launching as many groups as its depth asks for; empty when none does.
-func throttleText(v *view.Run) string {
+func throttleText(v *tablerow.Run) string {
 	b := v.Spec.Buffer
 	outstanding := fmt.Sprintf("%d of %d groups outstanding", v.Outstanding, b.Outstanding())
 	switch v.Throttle {
@@ -32,7 +32,7 @@ func throttleText(v *view.Run) string {
 }
 
 // storedText is the stored bytes, of those that may be.
-func storedText(v *view.Run) string {
+func storedText(v *tablerow.Run) string {
 	if limit := v.Spec.Buffer.MaxBytes; limit > 0 {
 		return units.Bytes(v.Buffer.Bytes) + " of " + units.Bytes(limit)
 	}
@@ -57,7 +57,7 @@ func rollbackText(s runstatus.RunStatus, now time.Time) string {
 	if b == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s, %s", b, view.Ago(b.At, now))
+	text := fmt.Sprintf("%s, %s", b, tablerow.Ago(b.At, now))
 	if n := len(b.LostBatches); n > 0 {
 		text += fmt.Sprintf("; without a batch: steps %s", strings.Trim(fmt.Sprint(b.LostBatches), "[]"))
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/face/api"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -23,18 +23,18 @@ func runsTable(runs []runstatus.RunStatus, now time.Time) *table.Table {
 		table.Right("DEPTH"), table.Right("GROUPS/STEP"), table.Right("OUTSTANDING"), table.Right("STARTED"),
 		table.Left("REASON"))
 	for _, status := range runs {
-		r := view.RowOfRun(&view.Run{RunView: api.RunView{RunStatus: status}})
+		r := tablerow.RowOfRun(&tablerow.Run{RunView: api.RunView{RunStatus: status}})
 		if !status.DeletesAt.IsZero() {
-			r.Note = strings.TrimPrefix(r.Note+"; deletes in "+view.Span(status.DeletesAt.Sub(now)), "; ")
+			r.Note = strings.TrimPrefix(r.Note+"; deletes in "+tablerow.Span(status.DeletesAt.Sub(now)), "; ")
 		}
 		t.Row(string(status.Spec.Name), r.State, r.Step, r.Policy, r.Depth, r.GroupsPerStep, r.Outstanding,
-			view.Ago(status.StartedAt, now), r.Note)
+			tablerow.Ago(status.StartedAt, now), r.Note)
 	}
 	return t
 }
 
 // showRun writes what is wrong with a run, then the run as names and values, then its losses, policies and waits.
-func (s *session) showRun(v *view.Run) error {
+func (s *session) showRun(v *tablerow.Run) error {
 	s.showAlarms(v.Alarms)
 	if err := s.write(s.runTable(v)); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *session) showRun(v *view.Run) error {
 }
 
 // runTable is a run, a line for each thing that is known of it.
-func (s *session) runTable(v *view.Run) *table.Table {
+func (s *session) runTable(v *tablerow.Run) *table.Table {
 	t := table.New(table.Left(""), table.Left(""))
 	row := func(name, text string) {
 		if text != "" {
@@ -62,7 +62,7 @@ func (s *session) runTable(v *view.Run) *table.Table {
 	}
 	t.Row("run", string(v.Spec.Name))
 	t.Row("state", state)
-	t.Row("started", v.StartedAt.Format(time.RFC3339)+", "+view.Ago(v.StartedAt, s.now()))
+	t.Row("started", v.StartedAt.Format(time.RFC3339)+", "+tablerow.Ago(v.StartedAt, s.now()))
 	if !v.EndedAt.IsZero() {
 		t.Row("ended", v.EndedAt.Format(time.RFC3339))
 	}
@@ -107,7 +107,7 @@ func bufferText(spec runspec.Spec) string {
 	return text
 }
 
-func (s *session) showLists(v *view.Run) error {
+func (s *session) showLists(v *tablerow.Run) error {
 	if len(v.Policies) > 0 {
 		fmt.Fprintln(s.Stdout)
 		t := table.New(table.Left("POLICY"), table.Left("STATE"), table.Left("ADAPTER"), table.Right("LOAD s"),
@@ -144,15 +144,15 @@ func waitsTable(waits []api.Wait, now time.Time) *table.Table {
 	for _, w := range waits {
 		ends := "-"
 		if !w.Deadline.IsZero() {
-			ends = view.Span(w.Deadline.Sub(now))
+			ends = tablerow.Span(w.Deadline.Sub(now))
 		}
-		t.Row(w.What, w.Owner, view.Ago(w.Since, now), ends, w.Detail)
+		t.Row(w.What, w.Owner, tablerow.Ago(w.Since, now), ends, w.Detail)
 	}
 	return t
 }
 
 // groupsText is the buffer by state: four counts that are never added up into one "depth".
-func groupsText(v *view.Run) string {
+func groupsText(v *tablerow.Run) string {
 	b := v.Buffer
 	return fmt.Sprintf("%d queued, %d in flight, %d ready (%.1f batches), %d claimed, %d trained on, %d dropped",
 		b.Queued, b.InFlight, b.Ready, v.ReadyDepth, b.Claimed, b.Completed, b.Dropped)

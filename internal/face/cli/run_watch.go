@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -59,7 +59,7 @@ type progress struct {
 }
 
 // readLast reads the last step's record when there is a new one.
-func (p *progress) readLast(ctx context.Context, c Client, v *view.Run) error {
+func (p *progress) readLast(ctx context.Context, c Client, v *tablerow.Run) error {
 	if done := v.NextStep - 1; done >= 0 && (p.last == nil || p.last.Step != done) {
 		record, _, err := apiclient.Get[steprecord.StepRecord](ctx, c.Client,
 			fmt.Sprintf("%s/steps/%d", apiclient.RunPath(v.Name()), done))
@@ -76,7 +76,7 @@ func (p *progress) readLast(ctx context.Context, c Client, v *view.Run) error {
 }
 
 // see is the line to write about a run; empty: nothing is new, or it is too soon.
-func (p *progress) see(v *view.Run, now time.Time) string {
+func (p *progress) see(v *tablerow.Run, now time.Time) string {
 	change := changeOf(v)
 	if v.NextStep == p.step && !v.State.Over() && (change == p.shown || now.Sub(p.said) < quietFor) {
 		return ""
@@ -87,7 +87,7 @@ func (p *progress) see(v *view.Run, now time.Time) string {
 
 // changeOf is the part of a run whose change is worth a new line: counts and figures that move all the time are left
 // out.
-func changeOf(v *view.Run) string {
+func changeOf(v *tablerow.Run) string {
 	var alarms []rollout.Code
 	for _, a := range v.Alarms {
 		alarms = append(alarms, rollout.Code(a.Code))
@@ -97,7 +97,7 @@ func changeOf(v *view.Run) string {
 }
 
 // progressLine is a run on one line: first where it is, then what it has, then what is wrong.
-func progressLine(v *view.Run, now time.Time) string {
+func progressLine(v *tablerow.Run, now time.Time) string {
 	b := v.Buffer
 	games := b.InFlight * int64(v.Spec.Group.Samples+v.Spec.Group.Oversample) // if each group has all of its games
 	parts := []string{
@@ -123,17 +123,17 @@ func progressLine(v *view.Run, now time.Time) string {
 	for _, a := range v.Alarms {
 		parts = append(parts, "PROBLEM "+a.Text)
 	}
-	parts = append(parts, view.Condition(v.RunStatus))
+	parts = append(parts, tablerow.Condition(v.RunStatus))
 	if v.State != runstatus.RunRunning {
 		parts = append(parts, strings.TrimSuffix(string(v.State)+": "+v.Reason, ": "))
 	} else if w := v.TrainerWait(); w != nil {
-		parts = append(parts, "trainer waits "+view.Span(now.Sub(w.Since)))
+		parts = append(parts, "trainer waits "+tablerow.Span(now.Sub(w.Since)))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "  ")
 }
 
 // prefillText is how far the buffer is filled before step 0; empty: it is not being filled.
-func prefillText(v *view.Run) string {
+func prefillText(v *tablerow.Run) string {
 	want := int64(v.Spec.Buffer.GroupsPerStep)
 	if v.Spec.Buffer.Prefill != runspec.PrefillBatch {
 		want *= int64(v.Spec.Buffer.Depth)
@@ -145,7 +145,7 @@ func prefillText(v *view.Run) string {
 }
 
 // publishingText is how far the newest version is loaded; empty: none is being loaded.
-func publishingText(v *view.Run) string {
+func publishingText(v *tablerow.Run) string {
 	for _, p := range slices.Backward(v.Policies) {
 		if p.State == runstatus.PolicyLoading {
 			return fmt.Sprintf("v%d loaded by %d engines", p.Version, len(p.LoadSec))
@@ -158,7 +158,7 @@ func lastText(r steprecord.StepRecord) string {
 	text := fmt.Sprintf("step %d took %.1f s, %.1f s of it waiting, staleness %d at most", r.Step, r.StepSec(),
 		r.StepPhases()[steprecord.PhaseWait], r.Service.StalenessMax)
 	if mean := r.Service.StalenessMean; mean > 0 {
-		text += fmt.Sprintf(", %.1f in the mean (%s in flight and in the buffer)", mean, view.Staleness(r.Service))
+		text += fmt.Sprintf(", %.1f in the mean (%s in flight and in the buffer)", mean, tablerow.Staleness(r.Service))
 	}
 	if prefill := r.PrefillSec(); prefill > 0 {
 		text += fmt.Sprintf(", after %.1f s of prefill", prefill)

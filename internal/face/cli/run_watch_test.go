@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/face/api"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-func aRun() *view.Run {
-	v := &view.Run{}
+func aRun() *tablerow.Run {
+	v := &tablerow.Run{}
 	v.Spec.Name, v.Spec.Steps, v.Spec.Group.Samples = "demo", 12, 6
 	v.State, v.NextStep, v.PolicyVersion = runstatus.RunRunning, 3, 3
 	v.Buffer = steprecord.BufferCounts{InFlight: 7, Ready: 8, Claimed: 8}
@@ -42,24 +42,24 @@ func TestLineSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name        string
-		change      func(*view.Run)
+		change      func(*tablerow.Run)
 		has, hasNot string
 	}{
-		{"waits", func(v *view.Run) { v.Waits = []api.Wait{{What: "batch", Since: noon}} }, "trainer waits 0s", ""},
-		{"something to learn", func(v *view.Run) {
+		{"waits", func(v *tablerow.Run) { v.Waits = []api.Wait{{What: "batch", Since: noon}} }, "trainer waits 0s", ""},
+		{"something to learn", func(v *tablerow.Run) {
 			v.RewardVariance = runstatus.RewardVariance{Groups: 32, ZeroVariance: 3}
 		}, "groups", "variance"},
-		{"over", func(v *view.Run) { v.State = runstatus.RunCompleted }, "completed", "trainer"},
-		{"games", func(*view.Run) {}, "games 42", "prefill"},
-		{"games, and more of them", func(v *view.Run) { v.Spec.Group.Oversample = 2 }, "games 56", ""},
-		{"the buffer is filled", func(v *view.Run) {
+		{"over", func(v *tablerow.Run) { v.State = runstatus.RunCompleted }, "completed", "trainer"},
+		{"games", func(*tablerow.Run) {}, "games 42", "prefill"},
+		{"games, and more of them", func(v *tablerow.Run) { v.Spec.Group.Oversample = 2 }, "games 56", ""},
+		{"the buffer is filled", func(v *tablerow.Run) {
 			v.NextStep, v.Buffer.Claimed, v.Spec.Buffer = 0, 0, runspec.BufferSpec{Depth: 2, GroupsPerStep: 8}
 		}, "prefill 8 of 16 groups", ""},
-		{"the first batch alone", func(v *view.Run) {
+		{"the first batch alone", func(v *tablerow.Run) {
 			v.NextStep, v.Buffer.Claimed = 0, 0
 			v.Spec.Buffer = runspec.BufferSpec{Depth: 2, GroupsPerStep: 9, Prefill: runspec.PrefillBatch}
 		}, "prefill 8 of 9 groups", ""},
-		{"a version is loaded", func(v *view.Run) {
+		{"a version is loaded", func(v *tablerow.Run) {
 			v.Policies = []runstatus.Policy{{Version: 3, State: runstatus.PolicyServing},
 				{Version: 4, State: runstatus.PolicyLoading, LoadSec: map[rollout.EngineID]float64{"a": 1}}}
 		}, "v4 loaded by 1 engines", ""},

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
@@ -57,7 +57,7 @@ func fleetLines(v *supply.View, now time.Time) []string {
 	switch {
 	case v.Next.IsZero():
 	case v.Next.After(now):
-		lines = append(lines, fmt.Sprintf("next     change possible in %s", view.Span(v.Next.Sub(now))))
+		lines = append(lines, fmt.Sprintf("next     change possible in %s", tablerow.Span(v.Next.Sub(now))))
 	default:
 		lines = append(lines, "next     change possible at any time")
 	}
@@ -72,11 +72,11 @@ func fleetLines(v *supply.View, now time.Time) []string {
 			units.Seconds(cold)))
 	}
 	if v.Trouble != "" {
-		lines = append(lines, fmt.Sprintf("trouble  for %s: %s", view.Span(now.Sub(v.TroubleSince)), v.Trouble))
+		lines = append(lines, fmt.Sprintf("trouble  for %s: %s", tablerow.Span(now.Sub(v.TroubleSince)), v.Trouble))
 	}
 	if age := v.Overdue(now); age > 0 {
 		lines = append(lines, fmt.Sprintf("stale    the newest sample is %s old: is a worker with scaling in its "+
-			"configuration alive? millrace worker list", view.Span(age)))
+			"configuration alive? millrace worker list", tablerow.Span(age)))
 	}
 	return lines
 }
@@ -134,7 +134,8 @@ func boughtTable(v *supply.View, now time.Time) *table.Table {
 		table.Left("PROVIDER SAYS"), table.Left("URL"), table.Left("REASON"))
 	for i := range v.Engines {
 		e := &v.Engines[i]
-		t.Row(string(e.ID), string(e.State), view.Ago(e.Since, now), view.Ago(e.StartedAt, now), string(e.Instance.State),
+		t.Row(string(e.ID), string(e.State), tablerow.Ago(e.Since, now), tablerow.Ago(e.StartedAt, now),
+			string(e.Instance.State),
 			e.Instance.URL, cmp.Or(e.Reason, e.Instance.Reason))
 	}
 	return t
@@ -153,7 +154,7 @@ func decisionsTable(v *supply.View, now time.Time) *table.Table {
 		effects := effectsOf(d, v.Measured)
 		for i, e := range effects {
 			if i == 0 {
-				t.Row(count(int64(d.No)), view.Ago(d.At, now), count(int64(d.From)), count(int64(d.To)), string(d.Code),
+				t.Row(count(int64(d.No)), tablerow.Ago(d.At, now), count(int64(d.From)), count(int64(d.To)), string(d.Code),
 					string(e.Run),
 					known(e.BeforeSec), known(e.PredictedSec), known(e.MeasuredSec), cost, d.Reason)
 				continue

@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -27,8 +27,8 @@ func NewClient(server, token string, h *http.Client) (Client, error) {
 	return Client{c}, nil
 }
 
-func (c Client) run(ctx context.Context, run rollout.RunName) (view.Run, apiclient.Answer, error) {
-	return apiclient.Get[view.Run](ctx, c.Client, apiclient.RunPath(run))
+func (c Client) run(ctx context.Context, run rollout.RunName) (tablerow.Run, apiclient.Answer, error) {
+	return apiclient.Get[tablerow.Run](ctx, c.Client, apiclient.RunPath(run))
 }
 
 // start posts a spec as it was written; the server reads it.

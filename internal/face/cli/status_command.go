@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/kit/units"
@@ -137,7 +137,7 @@ func enginesText(byState map[enginestate.EngineState]int, inputTPS, outputTPS fl
 func sinkText(sink telemetry.SinkStatus, now time.Time) string {
 	text := string(sink.State)
 	if sink.State != telemetry.SinkOK {
-		text += " since " + view.Span(now.Sub(sink.Since))
+		text += " since " + tablerow.Span(now.Sub(sink.Since))
 	}
 	if sink.Target != "" {
 		text += ", dataset " + sink.Target
@@ -148,7 +148,7 @@ func sinkText(sink telemetry.SinkStatus, now time.Time) string {
 		text += fmt.Sprintf(", %d events wait, the oldest for %s", sink.Backlog, units.Seconds(sink.LagSec))
 	}
 	if sink.NextTry.After(now) {
-		text += ", next try in " + view.Span(sink.NextTry.Sub(now))
+		text += ", next try in " + tablerow.Span(sink.NextTry.Sub(now))
 	}
 	return text
 }

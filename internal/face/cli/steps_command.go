@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -74,7 +74,7 @@ func stepsTable(steps []steprecord.StepRecord) *table.Table {
 	}
 	t := table.New(columns...)
 	for i := range steps {
-		r := view.RowOfStep(&steps[i])
+		r := tablerow.RowOfStep(&steps[i])
 		if r.Prefill != "" {
 			t.Row(padded([]string{"prefill", r.Prefill, r.Prefill}, len(columns))...)
 		}

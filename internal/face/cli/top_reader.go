@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/top"
-	"github.com/millrace/millrace/internal/face/view"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -86,7 +86,7 @@ func (r *topReader) do(ctx context.Context, c top.Command) top.Event {
 }
 
 // overview reads the runs, those that go on whole, the engines, and what scaling wants.
-func (r *topReader) overview(ctx context.Context) ([]view.Run, []enginestate.Engine, *top.Fleet, error) {
+func (r *topReader) overview(ctx context.Context) ([]tablerow.Run, []enginestate.Engine, *top.Fleet, error) {
 	all, _, err := r.client.runs(ctx, false)
 	if err != nil {
 		return nil, nil, nil, err
@@ -104,7 +104,7 @@ func (r *topReader) overview(ctx context.Context) ([]view.Run, []enginestate.Eng
 	default:
 		return nil, nil, nil, err
 	}
-	runs := make([]view.Run, len(all))
+	runs := make([]tablerow.Run, len(all))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(topAtOnce)
 	whole := 0
@@ -115,7 +115,7 @@ func (r *topReader) overview(ctx context.Context) ([]view.Run, []enginestate.Eng
 		}
 		whole++
 		g.Go(func() error {
-			run, _, err := apiclient.Get[view.Run](ctx, r.client.Client, apiclient.RunPath(runs[i].Name()))
+			run, _, err := apiclient.Get[tablerow.Run](ctx, r.client.Client, apiclient.RunPath(runs[i].Name()))
 			if err != nil {
 				if ExitCode(err) == ExitNotFound { // deleted meanwhile
 					return nil
@@ -130,7 +130,7 @@ func (r *topReader) overview(ctx context.Context) ([]view.Run, []enginestate.Eng
 }
 
 // lastStep adds the record of a run's last step.
-func (r *topReader) lastStep(ctx context.Context, run *view.Run) error {
+func (r *topReader) lastStep(ctx context.Context, run *tablerow.Run) error {
 	done := run.NextStep - 1
 	if done < 0 {
 		return nil
@@ -154,8 +154,8 @@ func (r *topReader) lastStep(ctx context.Context, run *view.Run) error {
 }
 
 // run reads a run and its latest steps. Those that are completed are read once.
-func (r *topReader) run(ctx context.Context, name rollout.RunName) (view.Run, []steprecord.StepRecord, error) {
-	run, _, err := apiclient.Get[view.Run](ctx, r.client.Client, apiclient.RunPath(name))
+func (r *topReader) run(ctx context.Context, name rollout.RunName) (tablerow.Run, []steprecord.StepRecord, error) {
+	run, _, err := apiclient.Get[tablerow.Run](ctx, r.client.Client, apiclient.RunPath(name))
 	if err != nil {
 		return run, nil, err
 	}

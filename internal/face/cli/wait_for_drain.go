@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/kit/waitline"
+	"github.com/millrace/millrace/internal/kit/progressline"
 
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -22,7 +22,7 @@ type drainWait struct {
 	client Client
 	id     string
 	leaves bool
-	line   *waitline.Line
+	line   *progressline.Line
 	server *outage
 	heard  bool // of the engine, since it was asked to go
 	seen   drainProgress
@@ -45,7 +45,7 @@ func (s *session) waitDrained(
 		return err == nil, err
 	})
 	if err == nil {
-		w.line = waitline.Start(s.Stderr, "draining "+id)
+		w.line = progressline.Start(s.Stderr, "draining "+id)
 		defer w.line.End()
 		w.server.tell = w.line.Say
 		err = s.poll(waiting, pollEvery, w.server, w.look)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -49,7 +49,7 @@ func workersTable(workers []enginestate.Worker, now time.Time) *table.Table {
 		table.Right("SLOTS"), table.Right("GAMES"), table.Right("REQUESTS"), table.Right("SHARE"), table.Left("OF RUNS"),
 		table.Left("SLOTS FROM"))
 	for _, w := range workers {
-		t.Row(w.ID, string(w.State), view.Ago(w.LastSeen, now), w.Host, w.Version, view.Ago(w.StartedAt, now),
+		t.Row(w.ID, string(w.State), tablerow.Ago(w.LastSeen, now), w.Host, w.Version, tablerow.Ago(w.StartedAt, now),
 			count(int64(w.Slots)),
 			count(int64(w.Games)), said(w.Demand()), said(w.Share()), byRun(w.ByRun), w.SlotsFrom)
 	}

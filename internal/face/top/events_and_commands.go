@@ -8,7 +8,7 @@ package top
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -39,7 +39,7 @@ type (
 	// Overview is the runs and engines, or why they were not to be had.
 	Overview struct {
 		At      time.Time
-		Runs    []view.Run
+		Runs    []tablerow.Run
 		Engines []enginestate.Engine
 		Fleet   *Fleet // nil: it is not scaled
 		Err     error
@@ -48,7 +48,7 @@ type (
 	RunRead struct {
 		At    time.Time
 		Of    rollout.RunName
-		Run   view.Run
+		Run   tablerow.Run
 		Steps []steprecord.StepRecord
 		Err   error
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -238,7 +238,7 @@ func (m *Model) askPause() {
 }
 
 // chosen is the run that is looked at, or that the cursor is at.
-func (m *Model) chosen() *view.Run {
+func (m *Model) chosen() *tablerow.Run {
 	if m.at() == oneRun {
 		return m.run
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -79,24 +79,24 @@ func arrange[T any](m *Model, p pane, of []T, wants func(*T) bool, compare ...fu
 func (m *Model) runRows() (rows []row) {
 	filter := m.lists[runsPane].filter
 	order := arrange(m, runsPane, m.runs,
-		func(r *view.Run) bool {
+		func(r *tablerow.Run) bool {
 			return matches(filter, string(r.Name()), string(r.State), r.Spec.Model, r.Reason)
 		},
-		func(a, b *view.Run) int {
+		func(a, b *tablerow.Run) int {
 			return cmp.Or(over(a)-over(b), b.StartedAt.Compare(a.StartedAt), cmp.Compare(a.Name(), b.Name()))
 		},
-		func(a, b *view.Run) int { return cmp.Compare(a.Name(), b.Name()) },
-		func(a, b *view.Run) int {
+		func(a, b *tablerow.Run) int { return cmp.Compare(a.Name(), b.Name()) },
+		func(a, b *tablerow.Run) int {
 			return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Name(), b.Name()))
 		},
-		func(a, b *view.Run) int {
+		func(a, b *tablerow.Run) int {
 			return cmp.Or(cmp.Compare(stepSec(b), stepSec(a)), cmp.Compare(a.Name(), b.Name()))
 		},
-		func(a, b *view.Run) int {
+		func(a, b *tablerow.Run) int {
 			return cmp.Or(cmp.Compare(b.Attempts.Failed, a.Attempts.Failed), cmp.Compare(a.Name(), b.Name()))
 		})
 	for _, i := range order {
-		r := view.RowOfRun(&m.runs[i])
+		r := tablerow.RowOfRun(&m.runs[i])
 		style := styleOf(r.Grade)
 		if m.runs[i].State.Over() && style == Plain {
 			style = Dim
@@ -108,14 +108,14 @@ func (m *Model) runRows() (rows []row) {
 }
 
 // over is 1 for a run that is over: those that go on come first.
-func over(r *view.Run) int {
+func over(r *tablerow.Run) int {
 	if r.State.Over() {
 		return 1
 	}
 	return 0
 }
 
-func stepSec(r *view.Run) float64 {
+func stepSec(r *tablerow.Run) float64 {
 	if r.Last == nil {
 		return 0
 	}
@@ -138,7 +138,7 @@ func (m *Model) engineRows() (rows []row) {
 			return cmp.Or(cmp.Compare(b.Load.Running, a.Load.Running), byName(a, b))
 		})
 	for _, i := range order {
-		e := view.RowOfEngine(m.engines[i], m.now)
+		e := tablerow.RowOfEngine(m.engines[i], m.now)
 		rows = append(rows, row{i, []string{e.ID, e.State, e.Running, e.Waiting, e.InputTPS, e.OutputTPS, e.KV, e.Cached,
 			e.Adapters, e.Reason}, styleOf(e.Grade)})
 	}
@@ -159,7 +159,7 @@ func (m *Model) stepRows() (rows []row) {
 	}
 	for _, i := range order {
 		r := &m.steps[i]
-		cells := view.RowOfStep(r)
+		cells := tablerow.RowOfStep(r)
 		switch {
 		case cells.Missing != "":
 			rows = append(rows, row{i, []string{cells.No, "…", "", "", "Redis has lost it"}, Dim})
@@ -207,7 +207,7 @@ func (m *Model) gameRows() (rows []row) {
 	filter := m.lists[gamesPane].filter
 	for i := range m.games.Games {
 		g := &m.games.Games[i]
-		cells := view.RowOfGame(g)
+		cells := tablerow.RowOfGame(g)
 		if !matches(filter, cells.Name, cells.State, g.GroupState, cells.Failure) {
 			continue
 		}
@@ -222,13 +222,13 @@ func (m *Model) gameRows() (rows []row) {
 }
 
 // styleOf is how a grade is shown. What is good is not marked: a screen on which all is well has no colours.
-func styleOf(g view.Grade) Style {
+func styleOf(g tablerow.Grade) Style {
 	switch g {
-	case view.Warn:
+	case tablerow.Warn:
 		return Warn
-	case view.Bad:
+	case tablerow.Bad:
 		return Bad
-	case view.Good, view.Plain:
+	case tablerow.Good, tablerow.Plain:
 	}
 	return Plain
 }

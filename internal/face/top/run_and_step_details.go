@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/face/api"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -22,7 +22,7 @@ func (m *Model) runSummary() []Line {
 	lines := []Line{
 		{fmt.Sprintf("%s  %s, step %d of %d, policy v%d, for %s", r.Name(), r.State, r.NextStep, r.Spec.Steps,
 			r.PolicyVersion,
-			view.Span(m.now.Sub(r.StartedAt))), Plain},
+			tablerow.Span(m.now.Sub(r.StartedAt))), Plain},
 		{m.bufferBar(r), Plain},
 	}
 	if f := r.Fleet; f != nil {
@@ -43,19 +43,19 @@ func (m *Model) runSummary() []Line {
 	for _, a := range r.Alarms {
 		lines = append(lines, Line{"PROBLEM  " + a.Text, Bad}, Line{"to do    " + a.Advice, Bad})
 	}
-	if row := view.RowOfRun(r); row.Wrong != "" && len(r.Alarms) == 0 {
+	if row := tablerow.RowOfRun(r); row.Wrong != "" && len(r.Alarms) == 0 {
 		lines = append(lines, Line{"note     " + row.Wrong, styleOf(row.Grade)})
 	}
 	return lines
 }
 
 // waitLines lists what the run waits for, except played or queued groups and alarms, which other lines show.
-func (m *Model) waitLines(r *view.Run) (lines []Line) {
+func (m *Model) waitLines(r *tablerow.Run) (lines []Line) {
 	for i := range r.Waits {
 		w := &r.Waits[i]
 		since := ""
 		if !w.Since.IsZero() {
-			since = " " + view.Span(m.now.Sub(w.Since))
+			since = " " + tablerow.Span(m.now.Sub(w.Since))
 		}
 		switch {
 		case w.What == "batch":
@@ -71,12 +71,12 @@ func (m *Model) waitLines(r *view.Run) (lines []Line) {
 }
 
 // isAlarm reports whether a wait is one of the run's alarms in other words.
-func isAlarm(r *view.Run, w *api.Wait) bool {
+func isAlarm(r *tablerow.Run, w *api.Wait) bool {
 	return slices.ContainsFunc(r.Alarms, func(a runstatus.Alarm) bool { return strings.HasPrefix(w.Detail, a.Text) })
 }
 
 // dropped is how many groups left without being trained on, by why.
-func dropped(r *view.Run) string {
+func dropped(r *tablerow.Run) string {
 	var parts []string
 	for _, left := range r.Departures {
 		if left.Code != steprecord.Trained && left.Groups > 0 {
@@ -90,7 +90,7 @@ func dropped(r *view.Run) string {
 }
 
 // bufferBar is the groups outstanding by state, drawn against the target.
-func (m *Model) bufferBar(r *view.Run) string {
+func (m *Model) bufferBar(r *tablerow.Run) string {
 	b := r.Buffer
 	target := max(int64(r.Spec.Buffer.Depth*r.Spec.Buffer.GroupsPerStep), b.Queued+b.InFlight+b.Ready, 1)
 	const width = 16
@@ -128,9 +128,9 @@ func (m *Model) stepText() []string {
 		phases := r.StepPhases()
 		for _, p := range steprecord.Phases() {
 			if phases[p] > 0 {
-				text = append(text, fmt.Sprintf("  %-13s %8.1f s  %3.0f %%  %s", p, phases[p], 100*view.Share(phases[p],
+				text = append(text, fmt.Sprintf("  %-13s %8.1f s  %3.0f %%  %s", p, phases[p], 100*tablerow.Share(phases[p],
 					r.StepSec()),
-					strings.Repeat(phaseLetters[p], int(view.Share(phases[p], r.StepSec())*30+0.5))))
+					strings.Repeat(phaseLetters[p], int(tablerow.Share(phases[p], r.StepSec())*30+0.5))))
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
 
@@ -73,7 +73,7 @@ func (m *Model) head() []Line {
 	switch {
 	case !m.lost.IsZero():
 		lost := Line{fmt.Sprintf("THE SERVER DOES NOT ANSWER since %s (%s): waiting for it. %s", m.lost.Format(time.TimeOnly),
-			view.Span(m.now.Sub(m.lost)), firstLine(m.why)), Bad}
+			tablerow.Span(m.now.Sub(m.lost)), firstLine(m.why)), Bad}
 		return []Line{{m.title(), style}, lost}
 	case m.Read():
 		right = m.now.Format(time.TimeOnly)

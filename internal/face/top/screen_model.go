@@ -3,7 +3,7 @@ package top
 import (
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -52,7 +52,7 @@ type Model struct {
 	lists   [panes]list
 	typing  bool // a filter is being typed
 
-	runs    []view.Run
+	runs    []tablerow.Run
 	engines []enginestate.Engine
 	fleet   *Fleet
 	readAt  time.Time // of the overview; zero: never
@@ -60,7 +60,7 @@ type Model struct {
 	why     string    // it did not
 
 	of     rollout.RunName // the run that is looked at
-	run    *view.Run
+	run    *tablerow.Run
 	steps  []steprecord.StepRecord // newest first
 	games  *gamelist.Page
 	step   rollout.Step

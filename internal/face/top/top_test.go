@@ -13,7 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/millrace/millrace/internal/face/api"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/rollout"
@@ -41,8 +41,8 @@ func step(n int, wait, train float64) steprecord.StepRecord {
 				LaunchedAt: noon, ReadyAt: noon.Add(10 * time.Second)}}}}}
 }
 
-func runOf(name string, state runstatus.RunState) view.Run {
-	r := view.Run{RunView: api.RunView{RunStatus: runstatus.RunStatus{Spec: runspec.Spec{Name: rollout.RunName(name),
+func runOf(name string, state runstatus.RunState) tablerow.Run {
+	r := tablerow.Run{RunView: api.RunView{RunStatus: runstatus.RunStatus{Spec: runspec.Spec{Name: rollout.RunName(name),
 		Steps: 12, Model: "m",
 		Buffer: runspec.BufferSpec{Depth: 2, GroupsPerStep: 4}}, State: state, StartedAt: noon, NextStep: 3,
 		PolicyVersion: 3},
@@ -54,7 +54,7 @@ func runOf(name string, state runstatus.RunState) view.Run {
 	return r
 }
 
-func failing() view.Run {
+func failing() tablerow.Run {
 	r := runOf("failing-run-with-a-name-of-sixty-three-characters-which-is-all.x", runstatus.RunRunning)
 	r.Last, r.Fleet = nil, nil
 	r.Attempts = runstatus.AttemptCounts{Finished: 2, Failed: 97, ByCode: []runstatus.FailedAttempts{{Code: "timeout",
@@ -75,7 +75,7 @@ func fleet() []enginestate.Engine {
 	return engines
 }
 
-func overviewOf(runs ...view.Run) Overview {
+func overviewOf(runs ...tablerow.Run) Overview {
 	return Overview{At: after(5), Runs: runs, Engines: fleet()}
 }
 

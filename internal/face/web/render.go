@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/scaling"
@@ -93,7 +93,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
 		"seconds": units.Seconds, "number": units.Number, "count": pageview.Count,
-		"share": view.Share, "graded": pageview.Graded,
+		"share": tablerow.Share, "graded": pageview.Graded,
 		"percent": units.Percent, "signed": pageview.SignedPercent, "rate": pageview.Rate, "brief": pageview.Brief,
 		"known":   pageview.Known,
 		"than":    pageview.Than,

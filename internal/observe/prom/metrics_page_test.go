@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -75,12 +75,12 @@ func TestPageHasEveryMetric(t *testing.T) {
 			shownBy[d.name] = append(shownBy[d.name], from.of)
 		}
 	}
-	table := pagetable.Head("metric", "type", "of", "meaning")
+	table := markdowntest.Head("metric", "type", "of", "meaning")
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
-		table += pagetable.Row(row[0], row[1], strings.Join(shownBy[name], ", "), row[2])
+		table += markdowntest.Row(row[0], row[1], strings.Join(shownBy[name], ", "), row[2])
 	}
-	pagetable.Hold(t, "../../../docs/metrics.md", "metrics", table)
+	markdowntest.Hold(t, "../../../docs/metrics.md", "metrics", table)
 }
 
 type description struct{ name, help, labels string }

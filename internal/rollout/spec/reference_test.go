@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/kit/settings"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -15,7 +15,7 @@ import (
 // TestReferencePage holds the page about run specs to the table that specs are read by.
 func TestReferencePage(t *testing.T) {
 	t.Parallel()
-	pagetable.Hold(t, "../../../docs/spec.md", "keys", specReference())
+	markdowntest.Hold(t, "../../../docs/spec.md", "keys", specReference())
 }
 
 // specReference is a table of keys for each section of a run spec.

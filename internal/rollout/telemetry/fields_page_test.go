@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
@@ -15,8 +15,8 @@ const page = "../../../docs/telemetry.md"
 // TestPageHasEveryKindAndField holds the tables of docs/telemetry.md to the kinds: go test -run Page -update rewrites
 // them.
 func TestPageHasEveryKindAndField(t *testing.T) {
-	pagetable.Hold(t, page, "kinds", kindsTable(t))
-	pagetable.Hold(t, page, "fields", fieldsTable(t))
+	markdowntest.Hold(t, page, "kinds", kindsTable(t))
+	markdowntest.Hold(t, page, "fields", fieldsTable(t))
 }
 
 func kindsTable(t *testing.T) string {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
@@ -61,5 +61,5 @@ func TestAxiomIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pagetable.File(t, "../../observe/axiom/resources/fields.json", string(text)+"\n")
+	markdowntest.File(t, "../../observe/axiom/resources/fields.json", string(text)+"\n")
 }

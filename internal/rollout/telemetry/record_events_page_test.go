@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
@@ -20,7 +20,7 @@ func TestPageOfRecordsHasEveryEvent(t *testing.T) {
 	for _, f := range telemetry.Fields() {
 		meanings[f.Name] = f.Meaning()
 	}
-	table := pagetable.Head("kind", "field", "type", "is", "in Axiom")
+	table := markdowntest.Head("kind", "field", "type", "is", "in Axiom")
 	for _, kind := range telemetry.KindNames() {
 		if slices.Contains(notRecorded, kind) {
 			continue
@@ -31,11 +31,11 @@ func TestPageOfRecordsHasEveryEvent(t *testing.T) {
 			if f.Row != "" {
 				inAxiom = "`" + f.Row + "`"
 			}
-			table += pagetable.Row(shown, "`"+f.Name+"`", string(f.Type), is, inAxiom)
+			table += markdowntest.Row(shown, "`"+f.Name+"`", string(f.Type), is, inAxiom)
 			shown = ""
 		}
 	}
-	pagetable.File(t, "record_events.md",
+	markdowntest.File(t, "record_events.md",
 		"# Events in a run's record\n\nAs [docs/run-record.md](../../../docs/run-record.md) "+
 			"says; a test writes this page.\n\n"+table)
 }

@@ -36,7 +36,7 @@ workload: {recorded: {file: `+file+`}}
 		t.Errorf("step 0 has %g turns, want %d", got, requests)
 	}
 	for file, want := range map[string]string{
-		"no-such.json":  "setup.yaml:8:23: workload.recorded.file: open no-such.json",
+		"no-such.json":       "setup.yaml:8:23: workload.recorded.file: open no-such.json",
 		"read_setup_test.go": "setup.yaml:8:23: workload.recorded.file: read_setup_test.go:1: invalid character",
 	} {
 		if _, err := read(file); err == nil || !strings.Contains(err.Error(), want) {

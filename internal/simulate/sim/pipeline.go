@@ -42,7 +42,7 @@ const maxQueued = 1 << 22
 
 // pipeline is one simulated run. Its parts are in files of their own: run_commands.go performs what the run's machine
 // asks for, play_groups.go and play_games.go are what its groups and games do, train_steps.go is the trainer,
-// load_adapters.go a publication, engine_schedule.go the fleet.
+// load_adapters.go a publication, engine_lifecycle_events.go the fleet.
 type pipeline struct {
 	setup   Setup
 	options Options

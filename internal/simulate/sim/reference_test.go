@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // TestReferencePage holds the page about the simulator to the table that setups are read by.
 func TestReferencePage(t *testing.T) {
 	t.Parallel()
-	pagetable.Hold(t, "../../../docs/simulator.md", "keys", setupReference())
+	markdowntest.Hold(t, "../../../docs/simulator.md", "keys", setupReference())
 }
 
 // setupReference is a table of keys for each section that a setup has beside a spec's.

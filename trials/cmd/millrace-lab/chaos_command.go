@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/face/trainer"
-	"github.com/millrace/millrace/internal/face/trainer/trainertest"
+	"github.com/millrace/millrace/internal/face/demotrainer"
+	"github.com/millrace/millrace/internal/face/demotrainer/trainertest"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/trials/crashtest"
 	"github.com/millrace/millrace/trials/stack"
@@ -87,7 +87,7 @@ const (
 // newTrainerCommand is the demo trainer with a memory that outlives it: killed, it goes back to its last
 // checkpoint.
 func newTrainerCommand(env environment) *cobra.Command {
-	var cfg trainer.Config
+	var cfg demotrainer.Config
 	var events, checkpoints string
 	var every int
 	cmd := &cobra.Command{
@@ -105,7 +105,7 @@ func newTrainerCommand(env environment) *cobra.Command {
 					return err
 				}
 			}
-			return trainer.Run(cmd.Context(), cfg)
+			return demotrainer.Run(cmd.Context(), cfg)
 		},
 	}
 	f := cmd.Flags()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/kit/waitline"
+	"github.com/millrace/millrace/internal/kit/progressline"
 	"github.com/millrace/millrace/trials/experiment"
 	"github.com/millrace/millrace/trials/experiment/report"
 )
@@ -76,7 +76,7 @@ func (e environment) writeExperiment(ctx context.Context, name, folder string, s
 	if err != nil {
 		return 0, err
 	}
-	line := waitline.Start(e.stderr, name)
+	line := progressline.Start(e.stderr, name)
 	result, err := experiment.Run(ctx, exp, experiment.Options{Seeds: seeds,
 		Progress: func(done, of int) { line.At(int64(done), int64(of), "cells", "") }})
 	line.End()

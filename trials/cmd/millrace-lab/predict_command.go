@@ -19,9 +19,9 @@ import (
 	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/freeport"
+	"github.com/millrace/millrace/internal/kit/progressline"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/table"
-	"github.com/millrace/millrace/internal/kit/waitline"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/simulate/sim"
@@ -219,7 +219,7 @@ func (o predictOptions) playLive(
 	if err != nil {
 		return nil, err
 	}
-	line := waitline.Start(env.stderr, "playing "+name)
+	line := progressline.Start(env.stderr, "playing "+name)
 	defer line.End()
 	return recordWhenOver(ctx, client, s.Spec, line)
 }
@@ -228,7 +228,7 @@ func (o predictOptions) playLive(
 const longestRun = 30 * time.Minute
 
 // recordWhenOver waits for a run's end and records it.
-func recordWhenOver(ctx context.Context, client cli.Client, spec runspec.Spec, line *waitline.Line,
+func recordWhenOver(ctx context.Context, client cli.Client, spec runspec.Spec, line *progressline.Line,
 ) (*runrecord.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
 	"github.com/millrace/millrace/internal/face/apiclient"
-	"github.com/millrace/millrace/internal/face/trainer"
+	"github.com/millrace/millrace/internal/face/demotrainer"
 	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/trials/diagnosis/smallrecord"
@@ -156,7 +156,7 @@ func play(ctx context.Context, millrace string, c liveCase, out string) (err err
 	}
 	training, stop := context.WithCancel(ctx)
 	defer stop()
-	cfg := trainer.Config{Server: s.server, Run: "live", Log: log, Load: 100 * time.Millisecond,
+	cfg := demotrainer.Config{Server: s.server, Run: "live", Log: log, Load: 100 * time.Millisecond,
 		RefLogprobs: 600 * time.Millisecond, Train: 2500 * time.Millisecond, Publish: 50 * time.Millisecond,
 		Also: func(step int64, phase string) time.Duration {
 			if step >= int64(c.steps()-2) { // a run that is not over yet, as most are when they are diagnosed
@@ -164,7 +164,7 @@ func play(ctx context.Context, millrace string, c liveCase, out string) (err err
 			}
 			return hit(step, phase)
 		}}
-	if err := trainer.Run(training, cfg); err != nil && !errors.Is(err, context.Canceled) {
+	if err := demotrainer.Run(training, cfg); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	file := filepath.Join(out, c.name+".json.gz")

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
@@ -15,7 +15,7 @@ import (
 // Engine is the page of one engine.
 type Engine struct {
 	enginestate.Engine
-	StateClass view.Grade
+	StateClass tablerow.Grade
 	Closed     []string
 	SignOfLife string // how long ago the latest was; empty: not known
 	Adapters   []AdapterRow
@@ -27,7 +27,7 @@ type Engine struct {
 // EngineOf makes the page of an engine; runs are those whose adapters it may have.
 func EngineOf(e enginestate.Engine, runs []runstatus.RunStatus, fleet runhistory.Facts, w Window,
 	now time.Time) Engine {
-	v := Engine{Engine: e, StateClass: view.EngineGrade(e.State), Adapters: adapterRows(e, runs),
+	v := Engine{Engine: e, StateClass: tablerow.EngineGrade(e.State), Adapters: adapterRows(e, runs),
 		Happenings: latestFirst(engineHappenings(e.ID, fleet)),
 		Charts:     Charts{Window: w, Panels: w.enginePanels(e.ID, fleet)}}
 	for _, c := range e.Closures {

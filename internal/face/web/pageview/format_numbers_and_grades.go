@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/chart"
 	"github.com/millrace/millrace/internal/kit/units"
@@ -35,14 +35,14 @@ func Count(n int64) string {
 func SignedPercent(share float64) string { return fmt.Sprintf("%+.0f %%", math.Round(100*share)+0) }
 
 // Graded is how grave a share is that should be small.
-func Graded(share float64) view.Grade {
+func Graded(share float64) tablerow.Grade {
 	switch {
 	case share >= 0.2:
-		return view.Bad
+		return tablerow.Bad
 	case share >= 0.05:
-		return view.Warn
+		return tablerow.Warn
 	}
-	return view.Plain
+	return tablerow.Plain
 }
 
 // VerdictWord is a verdict as a page says it, and how grave it is.
@@ -120,15 +120,15 @@ func Than(sec, now float64) string {
 }
 
 // OutcomeClass is how good what would come of a change is.
-func OutcomeClass(o diagnosis.Outcome) view.Grade {
+func OutcomeClass(o diagnosis.Outcome) tablerow.Grade {
 	switch o {
 	case diagnosis.Helps:
-		return view.Good
+		return tablerow.Good
 	case diagnosis.Worse:
-		return view.Bad
+		return tablerow.Bad
 	case diagnosis.HelpsNot, diagnosis.MayHelp:
 	}
-	return view.Plain
+	return tablerow.Plain
 }
 
 // GamePath is a game by its group and number, "47/0", of its whole name; empty: it is no game's.

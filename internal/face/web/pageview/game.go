@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/game/diplomacy"
 	"github.com/millrace/millrace/internal/game/gamelist"
@@ -28,7 +28,7 @@ type Group struct {
 // GameRow is one game of a group.
 type GameRow struct {
 	gamelist.Game
-	Class                     view.Grade
+	Class                     tablerow.Grade
 	Href, Reward, Time, Error string
 	Versions                  string // that sampled its turns
 	ByAgent                   []AgentCell
@@ -69,7 +69,7 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 }
 
 func gameRow(g gamelist.Game) GameRow {
-	row := GameRow{Game: g, Class: view.GameGrade(g.State), Reward: number(g.Reward), Error: Brief(g.Failure)}
+	row := GameRow{Game: g, Class: tablerow.GameGrade(g.State), Reward: number(g.Reward), Error: Brief(g.Failure)}
 	if g.Seconds > 0 {
 		row.Time = units.Seconds(g.Seconds)
 	}

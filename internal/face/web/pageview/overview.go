@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
@@ -48,7 +48,7 @@ type RunRow struct {
 	Step, StepShare                       string
 	Progress                              float64 // a share
 	StepNow, StepBefore, Change           string
-	ChangeClass, StarvedClass             view.Grade
+	ChangeClass, StarvedClass             tablerow.Grade
 	Starved                               string
 	Reward                                string
 	RewardTrend                           template.HTML
@@ -62,7 +62,7 @@ type RunRow struct {
 // EngineRow is an engine in a row.
 type EngineRow struct {
 	enginestate.Engine
-	Class               view.Grade
+	Class               tablerow.Grade
 	BusyShare, Requests float64 // of its limit
 	Closed              string
 }
@@ -106,7 +106,7 @@ func runRow(r KnownRun) RunRow {
 	s := r.Status
 	name := string(s.Spec.Name.Plain())
 	row := RunRow{
-		Name: name, Href: "runs/" + name, State: string(s.State), StateClass: string(view.RunGrade(s.State)),
+		Name: name, Href: "runs/" + name, State: string(s.State), StateClass: string(tablerow.RunGrade(s.State)),
 		Reason:    Brief(s.Reason),
 		StartedAt: s.StartedAt, Step: fmt.Sprintf("%d of %d", s.NextStep, s.Spec.Steps),
 	}
@@ -155,7 +155,7 @@ func levels(r KnownRun) (l Levels) {
 		if len(all) > 1 {
 			l.Before = all[len(all)-2].StepSec
 		}
-		l.Now, l.Starved = last.StepSec, view.Share(last.PhaseSec[steprecord.PhaseWait], last.StepSec)
+		l.Now, l.Starved = last.StepSec, tablerow.Share(last.PhaseSec[steprecord.PhaseWait], last.StepSec)
 		return l
 	}
 	n := min(recentSteps, (len(r.Steps)+1)/2)
@@ -170,7 +170,7 @@ func levels(r KnownRun) (l Levels) {
 	}
 	first := len(r.Steps) - n
 	now, waited := mean(r.Steps[first:])
-	l.Now, l.Starved = now, view.Share(waited, now)
+	l.Now, l.Starved = now, tablerow.Share(waited, now)
 	l.Before, _ = mean(r.Steps[max(0, first-n):first])
 	return l
 }
@@ -189,8 +189,8 @@ func cost(steps []runhistory.Step) (text, tip string) {
 }
 
 func engineRow(e enginestate.Engine, now time.Time) EngineRow {
-	row := EngineRow{Engine: e, Class: view.EngineGrade(e.State), Requests: e.Load.Running + e.Load.Waiting,
-		BusyShare: min(1, view.SlotShare(e))}
+	row := EngineRow{Engine: e, Class: tablerow.EngineGrade(e.State), Requests: e.Load.Running + e.Load.Waiting,
+		BusyShare: min(1, tablerow.SlotShare(e))}
 	for _, c := range e.Closures {
 		row.Closed = cmp.Or(row.Closed, Brief(c.Text(now)))
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
-	"github.com/millrace/millrace/internal/face/view"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
@@ -80,7 +80,7 @@ func WholeOf(status runstatus.RunStatus, history runhistory.View, now time.Time)
 func RunOf(in RunInput) Run {
 	s := in.View.RunStatus
 	v := Run{
-		Name: string(s.Spec.Name.Plain()), State: string(s.State), StateClass: string(view.RunGrade(s.State)),
+		Name: string(s.Spec.Name.Plain()), State: string(s.State), StateClass: string(tablerow.RunGrade(s.State)),
 		Reason: Brief(s.Reason),
 		Over:   s.State.Over(), Paused: s.State == runstatus.RunPaused, View: in.View,
 		Alarms: in.View.Alarms, Waits: in.View.Waits, Failures: in.View.Attempts.ByCode, Charts: Charts{Window: in.Window,

@@ -9,9 +9,9 @@ import (
 // dumbBot plays as DumbBot of David Norman (2003), written from its description, daide.org.uk/s0003.html.
 //
 // It gives every place a value: how much there is to win or to hold near it, spread over the board in rings
-// (province_values.go), plus what its own units next to the place are worth and minus what those of its strongest rival
-// are. Units then go, in random order, to the best place next to them, now and then to the second best; where an own
-// unit is or goes already, they support it. It never convoys.
+// (dumb_bot_province_values.go), plus what its own units next to the place are worth and minus what those of its
+// strongest rival are. Units then go, in random order, to the best place next to them, now and then to the second best;
+// where an own unit is or goes already, they support it. It never convoys.
 type dumbBot struct {
 	values values
 	plan   plan

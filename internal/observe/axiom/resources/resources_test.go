@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/kit/pagetable"
+	"github.com/millrace/millrace/internal/kit/markdowntest"
 	"github.com/millrace/millrace/internal/observe/axiom/axiomtest"
 	"github.com/millrace/millrace/internal/observe/axiom/resources"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -202,7 +202,7 @@ func TestQueries(t *testing.T) {
 			}
 		}
 	}
-	pagetable.File(t, "testdata/queries.txt", text.String())
+	markdowntest.File(t, "testdata/queries.txt", text.String())
 }
 
 // names are words of a query that are neither quoted nor followed by ( or =.
