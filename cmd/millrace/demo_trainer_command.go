@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/demotrainer"
 )
 
@@ -27,13 +28,14 @@ goes on at the right step.`,
 		Example: "  millrace trainer demo diplomacy-qwen7b",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg.Run, cfg.Server = args[0], cmp.Or(cmd.Flag("server").Value.String(), env.Server())
+			cfg.Run, cfg.Server = args[0], cmp.Or(cfg.Server, env.Server())
 			cfg.Token = os.Getenv("MILLRACE_TOKEN")
 			cfg.Log, cfg.HTTPClient = env.Stderr, env.HTTP
 			return demotrainer.Run(cmd.Context(), cfg)
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&cfg.Server, "server", "", "URL of the API (default $MILLRACE_SERVER, else "+apiclient.DefaultServer+")")
 	f.StringVar(&cfg.AdapterDir, "adapters", "",
 		"folder to write adapters to, at or below the spec's adapters.path_prefix, which is the default; "+
 			"engines must see it under the same path")

@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		says string
 	}{
 		{"rum", 2, "did you mean run?"},
-		{"run trian", 2, "did you mean train?"},
+		{"run strat", 2, "did you mean start?"},
 		{"config check --setup ../../config/testdata/setup_list.bad.yaml", 1, "want keys with values, not a list"},
 		{"config check --setup --service -", 2, "exclude each other"},
 		{"server --listen nonsense", 78, `listen: "nonsense" is not host:port`},
