@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/run/alarm"
+	"github.com/millrace/millrace/internal/run/alarm/noworker"
 )
 
 // Rhythm: after how long without an answer a caller is told what is missing, if it is known, and how long Temporal may
@@ -47,7 +47,7 @@ func (c Control) unanswered(ctx context.Context) error {
 	if err != nil {
 		return nil // Redis has its own errors
 	}
-	if a, alone := alarm.NoWorker(alarm.Evidence{Now: time.Now(), Workers: workers}); alone {
+	if a, alone := noworker.Alarm(time.Now(), workers); alone {
 		return rollout.Refuse(rollout.Unavailable, "%s; %s, then try this again", a.Text, a.Advice)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/run/alarm/noworker"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
@@ -42,7 +43,7 @@ func Of(e Evidence) []runstatus.Alarm {
 	if e.Run.State.Over() {
 		return alarms
 	}
-	for _, look := range []func(Evidence) (runstatus.Alarm, bool){NoWorker, noEngine, modelNotServed, gamesFail} {
+	for _, look := range []func(Evidence) (runstatus.Alarm, bool){noWorker, noEngine, modelNotServed, gamesFail} {
 		if a, raised := look(e); raised {
 			alarms = append(alarms, a)
 		}
@@ -50,26 +51,7 @@ func Of(e Evidence) []runstatus.Alarm {
 	return alarms
 }
 
-// NoWorker is the alarm that no worker plays games or takes changes; it needs only the workers.
-func NoWorker(e Evidence) (runstatus.Alarm, bool) {
-	a := runstatus.Alarm{Code: runstatus.AlarmNoWorker, Advice: "start one: millrace worker"}
-	if slices.ContainsFunc(e.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
-		return a, false
-	}
-	if len(e.Workers) == 0 {
-		a.Text = "no worker is alive, and none was seen lately: nobody plays games or takes changes"
-		return a, true
-	}
-	last := slices.MaxFunc(e.Workers, func(a, b enginestate.Worker) int { return a.LastSeen.Compare(b.LastSeen) })
-	a.Since = last.LastSeen
-	ended := "was seen last"
-	if last.State == enginestate.WorkerStopped {
-		ended = "was stopped"
-	}
-	a.Text = fmt.Sprintf("no worker is alive since %s: nobody plays games or takes changes; %s %s",
-		span(e.Now.Sub(last.LastSeen)), last.ID, ended)
-	return a, true
-}
+func noWorker(e Evidence) (runstatus.Alarm, bool) { return noworker.Alarm(e.Now, e.Workers) }
 
 // noBoughtEngine is the alarm that a scaled fleet has no ready engine. It has no text while engines start or are about
 // to: that is a cold start, which the trainer's waits name. With provider advise, where people add the engines, the
@@ -179,19 +161,7 @@ func gamesFail(e Evidence) (runstatus.Alarm, bool) {
 	return runstatus.Alarm{
 		Code: runstatus.AlarmGamesFail, Since: e.Attempts.FailingSince,
 		Text: fmt.Sprintf("every game fails: %s %d times in %s, last: %s",
-			worst.Code, worst.InRow, span(e.Now.Sub(e.Attempts.FailingSince)), worst.Last),
+			worst.Code, worst.InRow, noworker.Span(e.Now.Sub(e.Attempts.FailingSince)), worst.Last),
 		Advice: advice(worst.Code, e.Run.Spec),
 	}, true
-}
-
-// span is a duration as people say it.
-func span(d time.Duration) string {
-	d = max(0, d)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	}
-	return fmt.Sprintf("%d h", int(d.Hours()))
 }
