@@ -13,8 +13,6 @@ import (
 	"github.com/millrace/millrace/internal/observe/axiom/axiomtest"
 )
 
-func clientOf(fake *axiomtest.Server) *http.Client { return &http.Client{Transport: fake} }
-
 // post sends a body to a path of a fake, and returns the answer's status and body.
 func post(t *testing.T, fake *axiomtest.Server, path, typ, body string) (int, string) {
 	t.Helper()

@@ -227,8 +227,9 @@ func (l *link) pass(from, to net.Conn) {
 	for part := make([]byte, 32<<10); ; {
 		n, err := from.Read(part)
 		l.hanging.RLock()
+		_, wrong := to.Write(part[:n])
 		l.hanging.RUnlock()
-		if _, wrong := to.Write(part[:n]); err != nil || wrong != nil {
+		if err != nil || wrong != nil {
 			return
 		}
 	}
