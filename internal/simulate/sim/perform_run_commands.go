@@ -106,6 +106,8 @@ func (r *runLine) perform(cmd runmachine.Command) runmachine.Result {
 		r.note(diagnosis.EventConfig, "start")
 	case runmachine.ReadAccount:
 		return runmachine.AccountRead{Account: r.buffer.Account()}
+	case runmachine.RepairBuffer: // nothing is behind
+		return runmachine.Repaired{Account: r.buffer.Account()}
 	case runmachine.Release:
 		return runmachine.Released{Seqs: r.release(task)}
 	case runmachine.CancelGames:
