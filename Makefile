@@ -114,7 +114,7 @@ test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis 
 	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/game/diplomacy | \
 		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
 
-DOCS = ./cmd/millrace ./config ./internal/face/api ./internal/observe/prom ./internal/rollout/... ./internal/simulate/sim
+DOCS = ./cmd/millrace ./config ./internal/face/api ./internal/observe/prom ./internal/rollout/spec ./internal/rollout/telemetry ./internal/simulate/sim
 .PHONY: docs
 docs: ## write the tables of docs/ that are made from the code, and the schemas
 	@go test $(DOCS) -run 'Page|Schema' -update
