@@ -92,10 +92,8 @@ func New(cfg Config) (*Client, error) {
 // Close drops the idle connections. The client stays usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// NewTransport makes a transport fit for an engine that closes idle connections after five
-// seconds and serves hundreds of requests at once.
-func NewTransport() *http.Transport { return newTransport(nil, nil) }
-
+// newTransport is fit for an engine that closes idle connections after five seconds and serves hundreds of requests at
+// once.
 func newTransport(control func(string, string, syscall.RawConn) error, secured *tls.Config) *http.Transport {
 	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second, Control: control}
 	return &http.Transport{

@@ -26,12 +26,6 @@ const (
 	StarvedUnknown StarvationCause = "unknown"
 )
 
-// StarvationCauses is all of them, in the order in which a group passes them.
-func StarvationCauses() []StarvationCause {
-	return []StarvationCause{StarvedGated, StarvedQueue, StarvedEngineCold, StarvedAdapterLoad, StarvedInference,
-		StarvedEnv, StarvedStraggler, StarvedHandover, StarvedUnknown}
-}
-
 // WaitSec is how long the trainer waited for the step's batch: as it reported itself, but no longer than the step can
 // have taken it since the step before was completed, at a time that may be zero. A trainer that reports no phases, or
 // fewer seconds than the service saw, has waited as long as the service counted.
