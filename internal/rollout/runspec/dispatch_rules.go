@@ -22,16 +22,7 @@ type Dispatch struct {
 	// 0: it never does, and long requests may starve.
 	Ageing float64       `json:"ageing,omitempty"`
 	Queue  DispatchQueue `json:"queue,omitempty"`
-
-	// Batching was for engines that batch statically.
-	Batching Former `json:"batching,omitzero"`
 }
-
-// Former is a section of earlier versions. It is read, for their records and clients spell it out, and says nothing.
-type Former struct{}
-
-// UnmarshalJSON takes whatever it said.
-func (*Former) UnmarshalJSON([]byte) error { return nil }
 
 // DispatchPolicy names a way of choosing an engine.
 type DispatchPolicy string

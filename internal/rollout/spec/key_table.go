@@ -130,7 +130,6 @@ var keys = settings.Table{
 				"ones starve"},
 		{Path: "dispatch.queue", Default: runspec.SharedQueue, OneOf: words(runspec.SharedQueue, runspec.EngineQueue),
 			Doc: "one queue for all engines, or one for each, chosen on arrival"},
-		{Path: "dispatch.batching", Doc: "of earlier versions; says nothing"},
 		{Path: "timeouts", Doc: "the longest that anything may take"},
 		{Path: "timeouts.completion", Default: time.Minute, Above: at(0),
 			Doc: "one completion, from its dispatch to an engine"},

@@ -32,7 +32,7 @@ func specReference() string {
 	head("The run", "")
 	open := "" // the section whose table is being written
 	for _, key := range keys.Keys {
-		section := section(key.Path) && key.Path != "environment" && key.Path != "dispatch.batching"
+		section := section(key.Path) && key.Path != "environment"
 		switch {
 		case section, key.Path == "policies":
 			head("`"+key.Path+"`", key.Doc)

@@ -279,16 +279,3 @@ func FuzzChange(f *testing.F) {
 		}
 	})
 }
-
-// TestFormerKeys: what earlier versions spell out is read, and says nothing.
-func TestFormerKeys(t *testing.T) {
-	t.Parallel()
-	tree, err := settings.Decode([]byte(`{"dispatch":{"batching":{"bin_by":"output","bin_select":"oldest_head"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := Default()
-	if faults := Table().Read(tree, &got); len(faults) > 0 || !reflect.DeepEqual(got, Default()) {
-		t.Errorf("%v, %+v", faults, got)
-	}
-}
