@@ -173,12 +173,16 @@ func TestSamplesAreReadAlone(t *testing.T) {
 func TestFactsOutliveSamples(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := start(t, newLink(t), store.Limits{Recent: 10})
+	rdb := newLink(t)
+	s := start(t, rdb, store.Limits{Recent: 10})
 	for n := range 50 {
 		s.Emit(fact("demo", n))
 		s.Emit(sample("demo", n+1000))
 	}
 	s.Close()
+	last := start(t, rdb, store.Limits{Recent: 10}) // facts and samples are queued apart: the latest ten may all be facts
+	last.Emit(sample("demo", 1050))
+	last.Close()
 	page, err := s.Recent(ctx, "demo", "", 1000)
 	if err != nil {
 		t.Fatal(err)

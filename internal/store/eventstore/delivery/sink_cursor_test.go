@@ -309,7 +309,9 @@ func TestLossIsCounted(t *testing.T) {
 		for n := range 1000 {
 			events = append(events, fact("demo", n), sample("demo", n))
 		}
-		write(t, s, events...)
+		// Facts and samples are queued apart. Only a later sample tells that those before it are lost.
+		write(t, s, events[:1999]...)
+		write(t, start(t, rdb, limits), events[1999])
 		shipped := 0
 		for {
 			page := unshipped(t, s, "demo")
