@@ -296,7 +296,7 @@ func (p paced) Complete(ctx context.Context, req rollout.Request) (rollout.Compl
 	return rollout.Completion{
 		Text: req.Constraint.Choices[0], PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1},
 		FinishReason: rollout.FinishStop, Model: req.Model, Engine: "e1",
-		Timing: rollout.Timing{QueueSec: p.queue.Seconds(), ExecSec: p.exec.Seconds(), Tries: 1},
+		Timing: rollout.Timing{QueueSec: p.queue.Seconds(), ExecSec: p.exec.Seconds(), Attempts: 1},
 	}, nil
 }
 

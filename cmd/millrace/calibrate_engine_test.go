@@ -36,8 +36,12 @@ func TestCalibrate(t *testing.T) {
 	defer server.Close()
 
 	file := filepath.Join(t.TempDir(), "mine.json")
-	code, out, said := commanded("engine", "calibrate", server.URL, "-f", file, "--rounds", "1", "--max-batch",
-		"16", "--longest-prompt", "2048")
+	// A busy machine spoils a measurement, which is refused then.
+	code, out, said := 1, "", "took no time"
+	for attempt := 0; attempt < 5 && code == 1 && strings.Contains(said, "took no time"); attempt++ {
+		code, out, said = commanded("engine", "calibrate", server.URL, "-f", file, "--rounds", "1", "--max-batch",
+			"16", "--longest-prompt", "2048")
+	}
 	if code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, out, said)
 	}

@@ -72,26 +72,26 @@ func (c *Completion) Usage() Usage {
 
 // Timing is where a request's time went, in seconds.
 type Timing struct {
-	QueueSec float64     `json:"queue_seconds" doc:"In the dispatcher's queue"`
-	ExecSec  float64     `json:"exec_seconds" doc:"At engines, failed tries included"`
-	Tries    int         `json:"tries" doc:"How often it was sent to an engine"`
-	Failed   []FailedTry `json:"failed_tries,omitempty" doc:"The tries before the answered one, the latest if they were many"`
+	QueueSec float64          `json:"queue_seconds" doc:"In the dispatcher's queue"`
+	ExecSec  float64          `json:"exec_seconds" doc:"At engines, failed attempts included"`
+	Attempts int              `json:"attempts" doc:"How often it was sent to an engine"`
+	Failed   []RequestFailure `json:"failed_attempts,omitempty" doc:"The attempts before the answered one, the latest if they were many"`
 }
 
-// FailedTry is one sending of a request to an engine that brought no answer.
-type FailedTry struct {
+// RequestFailure is one sending of a request to an engine that brought no answer.
+type RequestFailure struct {
 	Engine EngineID `json:"engine"`
 	Code   Code     `json:"code"`
 	Sec    float64  `json:"seconds"`
 }
 
-// maxFailedTries bounds the tries that a request remembers.
-const maxFailedTries = 8
+// maxFailedAttempts bounds the attempts that a request remembers.
+const maxFailedAttempts = 8
 
-// Fail adds a try that failed.
-func (t *Timing) Fail(try FailedTry) {
-	if len(t.Failed) == maxFailedTries {
+// Fail adds an attempt that failed.
+func (t *Timing) Fail(attempt RequestFailure) {
+	if len(t.Failed) == maxFailedAttempts {
 		t.Failed = t.Failed[1:]
 	}
-	t.Failed = append(t.Failed, try)
+	t.Failed = append(t.Failed, attempt)
 }

@@ -29,8 +29,8 @@ func TestTurnsOfHostileModels(t *testing.T) {
 	t.Parallel()
 	prompt, piece := hostileText, "\x1b["
 	view := gamelist.TurnView{Phase: "S1901M\x1b[2J", Agent: "FRANCE\r", Engine: "e\u202e",
-		FinishReason: "stop", Text: hostileText, Timing: &rollout.Timing{QueueSec: 0.5, ExecSec: 2, Tries: 2,
-			Failed: []rollout.FailedTry{{Engine: "e-1\x1b[2J", Code: rollout.CodeTimeout, Sec: 1}}}}
+		FinishReason: "stop", Text: hostileText, Timing: &rollout.Timing{QueueSec: 0.5, ExecSec: 2, Attempts: 2,
+			Failed: []rollout.RequestFailure{{Engine: "e-1\x1b[2J", Code: rollout.CodeTimeout, Sec: 1}}}}
 	turn := gamelist.Turn{TurnView: view, Game: "demo/0/0", Prompt: &prompt,
 		Sampled: []gamelist.Token{{ID: 1, Logprob: -0.5, Text: &piece}}}
 	for _, width := range []int{0, 80} {
@@ -42,9 +42,9 @@ func TestTurnsOfHostileModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		harmless(t, b.String())
-		if !strings.Contains(b.String(), "2.5 s: 0.50 s in the queue, 2 s at engines, in 2 tries") ||
+		if !strings.Contains(b.String(), "2.5 s: 0.50 s in the queue, 2 s at engines, in 2 attempts") ||
 			!strings.Contains(b.String(), "timeout after 1 s") {
-			t.Errorf("the turn's time and its failed try are not told:\n%.1000s", b.String())
+			t.Errorf("the turn's time and its failed attempt are not told:\n%.1000s", b.String())
 		}
 		if len(b.String()) > 200_000 || !strings.Contains(b.String(), "more characters; all of it with -o json") {
 			t.Errorf("a text of 1 MB is written as %d bytes", len(b.String()))

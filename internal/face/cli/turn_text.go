@@ -46,11 +46,11 @@ func writeTurns(w io.Writer, g gamelist.Turns, width int) error {
 	}
 	fmt.Fprintln(w)
 	t := table.New(table.Right("TURN"), table.Left("PHASE"), table.Left("AGENT"), table.Right("POLICY"),
-		table.Left("ENGINE"), table.Right("TIME"), table.Right("TRIES"), table.Right("PROMPT"),
+		table.Left("ENGINE"), table.Right("TIME"), table.Right("ATTEMPTS"), table.Right("PROMPT"),
 		table.Right("TOKENS"), table.Right("LOGPROB"), table.Left("FINISH"), table.Left("COMPLETION"))
 	for _, turn := range g.Turns {
 		t.Row(count(int64(turn.Turn)), turn.Phase, turn.Agent, fmt.Sprintf("v%d", turn.PolicyVersion), string(turn.Engine),
-			turn.Time(), turn.Tries(), count(int64(turn.PromptTokens)),
+			turn.Time(), turn.Attempts(), count(int64(turn.PromptTokens)),
 			count(int64(turn.Tokens)), fmt.Sprintf("%.2f", turn.MeanLogprob),
 			turn.FinishReason, strings.TrimSpace(termtext.First(turn.Text, completionWidth)))
 	}
@@ -75,8 +75,8 @@ func writeTurn(w io.Writer, t gamelist.Turn, width int) error {
 	}
 	head.Row("time", t.Says())
 	if t.Timing != nil {
-		for _, try := range t.Timing.Failed {
-			head.Row("failed try", fmt.Sprintf("%s: %s after %s", try.Engine, try.Code, units.Seconds(try.Sec)))
+		for _, attempt := range t.Timing.Failed {
+			head.Row("failed attempt", fmt.Sprintf("%s: %s after %s", attempt.Engine, attempt.Code, units.Seconds(attempt.Sec)))
 		}
 	}
 	if err := head.Write(w, width); err != nil {

@@ -76,7 +76,7 @@ func view(n int, t agentTurn) gamelist.TurnView {
 	v := gamelist.TurnView{Turn: n, Phase: t.Phase, Agent: t.agent, PolicyVersion: t.PolicyVersion, Engine: t.Engine,
 		FinishReason: t.FinishReason, PromptTokens: len(t.PromptTokenIDs), Tokens: len(t.TokenIDs),
 		MeanLogprob: sum / float64(max(1, len(t.Logprobs))), Reward: t.Reward, Text: t.Text}
-	if t.Timing.Tries > 0 {
+	if t.Timing.Attempts > 0 {
 		v.Timing = &t.Timing
 	}
 	return v

@@ -89,7 +89,7 @@ func theRun() RunRead {
 func theGames() GamesRead {
 	good, bad, v := 0.75, 0.1, rollout.PolicyVersion(3)
 	return GamesRead{Of: "alpha", Page: gamelist.Page{Total: 3, Games: []gamelist.Game{
-		{Name: "alpha/9/0", Group: 9, State: gamelist.Playing, GroupState: "inflight", Kept: true, Phases: 2, Attempts: 1},
+		{Name: "alpha/9/0", Group: 9, State: gamelist.Playing, GroupState: "in_flight", Kept: true, Phases: 2, Attempts: 1},
 		{Name: "alpha/8/1", Group: 8, Sample: 1, State: gamelist.Finished, GroupState: "ready", Kept: true, Reward: &good,
 			MinVersion: &v, MaxVersion: &v,
 			Phases:  9,

@@ -146,7 +146,7 @@ func (s *service) turn() gamelist.Turn {
 	word := "<b>" + "\x1b]0;title\x07"
 	return gamelist.Turn{TurnView: gamelist.TurnView{Turn: 0, Phase: "S1901M", Agent: "FRANCE", PolicyVersion: 7,
 		Engine: "engine-0", FinishReason: "stop", PromptTokens: 3, Tokens: 2, MeanLogprob: -0.7, Text: s.text,
-		Timing: &rollout.Timing{QueueSec: 0.25, ExecSec: 3.5, Tries: 3, Failed: []rollout.FailedTry{
+		Timing: &rollout.Timing{QueueSec: 0.25, ExecSec: 3.5, Attempts: 3, Failed: []rollout.RequestFailure{
 			{Engine: rollout.EngineID(hostile), Code: rollout.CodeTimeout, Sec: 1.5}}}},
 		Turns: 2, Prompt: &prompt, PromptTokenIDs: []int32{1, 2, 3},
 		Sampled: []gamelist.Token{{ID: 9, Logprob: -0.01, Text: &word}, {ID: 10, Logprob: -6}}}

@@ -43,7 +43,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 	}
 	turn := get(t, server, "/runs/demo/games/1/0/turns/0")
 	for _, want := range []string{`<a href="1" rel="next">`, "&lt;script&gt;alert(1)", "\u241b[31mred", "[U&#43;202E]evil[U&#43;202C]", `class="p5"`,
-		": 0.25 s in the queue, 3.5 s at engines, in 3 tries", `data-label="try">2</th>`, "after</th>"} {
+		": 0.25 s in the queue, 3.5 s at engines, in 3 attempts", `data-label="attempt">2</th>`, "after</th>"} {
 		if !strings.Contains(turn, want) {
 			t.Errorf("the turn's page lacks %q", want)
 		}

@@ -240,7 +240,7 @@ func (e *slowEngine) Complete(ctx context.Context, req rollout.Request) (rollout
 		time.Sleep(e.queue + e.exec)
 	}
 	c, err := e.engine.Complete(ctx, req)
-	c.Timing = rollout.Timing{QueueSec: e.queue.Seconds(), ExecSec: e.exec.Seconds(), Tries: 1}
+	c.Timing = rollout.Timing{QueueSec: e.queue.Seconds(), ExecSec: e.exec.Seconds(), Attempts: 1}
 	return c, err
 }
 

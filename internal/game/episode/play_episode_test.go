@@ -36,7 +36,7 @@ func (e *engine) Complete(_ context.Context, req rollout.Request) (rollout.Compl
 	text := req.Constraint.Choices[int(req.Seed%int64(len(req.Constraint.Choices)))]
 	c := rollout.Completion{
 		Text: text, PromptTokenIDs: []int32{1, 2, 3}, FinishReason: rollout.FinishStop, Model: req.Model, Engine: "e1",
-		Timing: rollout.Timing{ExecSec: 0.25, QueueSec: 0.5, Tries: 1},
+		Timing: rollout.Timing{ExecSec: 0.25, QueueSec: 0.5, Attempts: 1},
 	}
 	for i := range len(text) {
 		c.TokenIDs = append(c.TokenIDs, int32(text[i]))

@@ -35,7 +35,7 @@ type Game struct {
 	Sample int              `json:"episode"`
 	State  State            `json:"state" enum:"playing,finished,failed,cancelled"`
 	// GroupState is where the group is; only of the games of a page.
-	GroupState string `json:"group_state,omitempty" doc:"Where its group is: queued, inflight, ready, claimed, completed, trained, dropped"`
+	GroupState string `json:"group_state,omitempty" doc:"Where its group is: queued, in_flight, ready, claimed, completed, trained, dropped"`
 	Kept       bool   `json:"kept" doc:"Its phases and turns can be shown"`
 
 	Reward     *float64               `json:"reward,omitempty" doc:"Mean of its agents, or that of the agent asked for; none before the end"`

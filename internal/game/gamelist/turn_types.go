@@ -31,12 +31,12 @@ func (v *TurnView) Time() string {
 	return units.Seconds(v.Timing.QueueSec + v.Timing.ExecSec)
 }
 
-// Tries is how often the turn's request was sent to an engine; empty: not known.
-func (v *TurnView) Tries() string {
+// Attempts is how often the turn's request was sent to an engine; empty: not known.
+func (v *TurnView) Attempts() string {
 	if v.Timing == nil {
 		return ""
 	}
-	return fmt.Sprint(v.Timing.Tries)
+	return fmt.Sprint(v.Timing.Attempts)
 }
 
 // Says is where the turn's time went, in a sentence.
@@ -45,12 +45,12 @@ func (v *TurnView) Says() string {
 	switch {
 	case t == nil:
 		return "not known: its game was written down again as a whole"
-	case t.Tries == 1:
-		return fmt.Sprintf("%s: %s in the queue, %s at the engine, in one try", v.Time(), units.Seconds(t.QueueSec),
+	case t.Attempts == 1:
+		return fmt.Sprintf("%s: %s in the queue, %s at the engine, in one attempt", v.Time(), units.Seconds(t.QueueSec),
 			units.Seconds(t.ExecSec))
 	default:
-		return fmt.Sprintf("%s: %s in the queue, %s at engines, in %d tries", v.Time(), units.Seconds(t.QueueSec),
-			units.Seconds(t.ExecSec), t.Tries)
+		return fmt.Sprintf("%s: %s in the queue, %s at engines, in %d attempts", v.Time(), units.Seconds(t.QueueSec),
+			units.Seconds(t.ExecSec), t.Attempts)
 	}
 }
 

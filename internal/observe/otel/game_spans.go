@@ -64,7 +64,8 @@ func (p tracedPolicy) Complete(ctx context.Context, req rollout.Request) (rollou
 	answer, err := p.Policy.Complete(ctx, req)
 	if err == nil {
 		span.SetAttributes(attribute.Float64("millrace.queue_s", answer.Timing.QueueSec),
-			attribute.Float64("millrace.exec_s", answer.Timing.ExecSec), attribute.Int("millrace.tries", answer.Timing.Tries))
+			attribute.Float64("millrace.exec_s", answer.Timing.ExecSec),
+			attribute.Int("millrace.attempts", answer.Timing.Attempts))
 	}
 	end(span, err)
 	return answer, err

@@ -82,7 +82,7 @@ func newVectors() vectors {
 		readyBatches: m.gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not "+
 			"claimed.", "run"),
 		depthBatches:   m.gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
-		inflightGroups: m.gauge("buffer_inflight_groups", "Groups being played.", "run"),
+		inflightGroups: m.gauge("buffer_in_flight_groups", "Groups being played.", "run"),
 		targetGroups:   m.gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
 		groups:         m.gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
 		bufferBytes:    m.gauge("buffer_bytes", "Stored trajectories.", "run"),
@@ -99,14 +99,14 @@ func newVectors() vectors {
 		groupSec: m.histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play "+
 			"(to commit), model and env (the slowest episode's).", long, "run", "stage"),
 		episodeSec: m.histogram("episode_duration_seconds", "Time of one game.", long, "run"),
-		episodes: m.counter("episodes_total", "Tries at games by result: finished, retried, failed, cancelled (not needed "+
-			"any more).", "run", "result"),
+		episodes: m.counter("episodes_total", "Attempts at games by result: finished, retried, failed, cancelled (not "+
+			"needed any more).", "run", "result"),
 		tokens: m.counter("tokens_total", "Tokens of answered requests by run, engine and direction (input, output). Over "+
 			"all runs they add up to engine_tokens_total.", "run", "engine", "direction"),
 
 		policyVersion:  m.gauge("policy_version", "Newest policy version that serves.", "run"),
 		engineUp:       m.gauge("engine_up", "1 while an engine is ready.", "engine"),
-		engineInflight: m.gauge("engine_inflight", "Requests in the engine's batch.", "engine"),
+		engineInflight: m.gauge("engine_in_flight", "Requests in the engine's batch.", "engine"),
 		engineQueue:    m.gauge("engine_queue", "Requests in the engine's own queue.", "engine"),
 		engineKV:       m.gauge("engine_kv_cache_ratio", "Share of the engine's KV cache in use.", "engine"),
 		enginePrefixHits: m.gauge("engine_prefix_hit_ratio", "Share of prompt tokens found in the prefix cache, in the last "+

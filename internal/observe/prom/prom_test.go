@@ -67,7 +67,7 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_step_duration_seconds_sum{run="demo"} 6`,
 		}},
 		{"buffer", []telemetry.Body{step, level(0, steprecord.BufferCounts{Ready: 12, InFlight: 3, Bytes: 99})}, []string{
-			`millrace_buffer_ready_batches{run="demo"} 1.5`, `millrace_buffer_inflight_groups{run="demo"} 3`,
+			`millrace_buffer_ready_batches{run="demo"} 1.5`, `millrace_buffer_in_flight_groups{run="demo"} 3`,
 			`millrace_buffer_groups{run="demo",state="ready"} 12`, `millrace_buffer_target_groups{run="demo"} 16`,
 			`millrace_buffer_bytes{run="demo"} 99`,
 		}},
@@ -129,7 +129,7 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_engine_dispatch_queue_seconds{engine="a"} 0.5`,
 			`millrace_engine_usage_error_ratio{direction="input",engine="a"} 0.25`,
 			`millrace_engine_usage_error_ratio{direction="output",engine="a"} -0.125`,
-			`millrace_engine_inflight{engine="a"} 3`, `millrace_engine_tokens_total{direction="input",engine="a"} 300`,
+			`millrace_engine_in_flight{engine="a"} 3`, `millrace_engine_tokens_total{direction="input",engine="a"} 300`,
 			`millrace_engine_tokens_total{direction="output",engine="a"} 20`,
 			`millrace_engine_adapter_load_seconds_count{engine="a"} 1`,
 			`millrace_engine_adapter_load_failures_total{engine="a"} 1`, `millrace_policy_version{run="demo"} 3`,

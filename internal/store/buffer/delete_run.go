@@ -73,7 +73,7 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 	if err := s.Delete(ctx, run); err != nil {
 		return err
 	}
-	for _, state := range []string{"queued", "inflight", "ready", "claimed"} {
+	for _, state := range []string{"queued", "in_flight", "ready", "claimed"} {
 		if err := s.purgeGroups(ctx, run, s.key(run, state)); err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func (s *Store) peek(ctx context.Context, ref rollout.GroupRef) (*Commit, error)
 		return nil, fmt.Errorf("commit group: %w", err)
 	}
 	switch r.str(1) {
-	case "", "queued", "inflight":
+	case "", "queued", "in_flight":
 		return nil, nil
 	case "dropped":
 		return &Commit{Duplicate: true, Dropped: rollout.Code(r.str(2))}, nil

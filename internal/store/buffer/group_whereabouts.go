@@ -24,7 +24,7 @@ type GroupState string
 // The states of groups. A completed one is still kept, a trained one is not.
 const (
 	GroupQueued    GroupState = "queued"
-	GroupInFlight  GroupState = "inflight"
+	GroupInFlight  GroupState = "in_flight"
 	GroupReady     GroupState = "ready"
 	GroupClaimed   GroupState = "claimed"
 	GroupCompleted GroupState = "completed"

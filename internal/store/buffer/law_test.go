@@ -108,7 +108,7 @@ func (p *player) choose() func() {
 	case 16:
 		return p.publishing(m.version + 1)
 	case 17, 18: // so that not all that is left behind stays there
-		if old := slices.Concat(m.in("inflight"), m.in("queued")); len(old) > 0 {
+		if old := slices.Concat(m.in("in_flight"), m.in("queued")); len(old) > 0 {
 			return p.committing(old[0], max(0, m.from[old[0]]))
 		}
 		return p.claiming(m.next, m.generation)
@@ -258,7 +258,7 @@ func (p *player) account() {
 	p.ok(err)
 	expect(p.t, "counts", a.Counts, p.model.counts())
 	expect(p.t, "bytes of a group", a.GroupBytes, int64(p.model.meanBytes()))
-	for state, got := range map[string][]rollout.GroupSeq{"queued": a.Queued, "inflight": a.InFlight, "ready": a.Ready} {
+	for state, got := range map[string][]rollout.GroupSeq{"queued": a.Queued, "in_flight": a.InFlight, "ready": a.Ready} {
 		expect(p.t, state, fmt.Sprint(got), fmt.Sprint(p.model.in(state)))
 	}
 	c := a.Counts

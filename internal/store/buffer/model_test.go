@@ -92,7 +92,7 @@ func (m *model) queue(seq, version int) rollout.RefusalCode {
 func (m *model) start(seq int) rollout.RefusalCode {
 	switch m.state[seq] {
 	case "", "queued":
-		m.state[seq] = "inflight"
+		m.state[seq] = "in_flight"
 	case "dropped":
 		return rollout.Fenced
 	}
@@ -123,16 +123,16 @@ func mean(of []int) int {
 func (m *model) save(ref rollout.EpisodeRef, phases int) rollout.RefusalCode {
 	seq := int(ref.Seq)
 	switch state := m.state[seq]; {
-	case state != "" && state != "queued" && state != "inflight", phases < m.phases[ref]:
+	case state != "" && state != "queued" && state != "in_flight", phases < m.phases[ref]:
 		return rollout.Fenced
 	}
-	m.state[seq], m.phases[ref] = "inflight", phases
+	m.state[seq], m.phases[ref] = "in_flight", phases
 	return ""
 }
 
 func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped rollout.Code) {
 	switch m.state[seq] {
-	case "", "queued", "inflight":
+	case "", "queued", "in_flight":
 	case "dropped":
 		return true, m.drops[seq]
 	default:
@@ -150,7 +150,7 @@ func (m *model) commit(seq, version, length, bytes int) (duplicate bool, dropped
 
 func (m *model) discard(seq int, code rollout.Code) rollout.RefusalCode {
 	switch m.state[seq] {
-	case "", "queued", "inflight":
+	case "", "queued", "in_flight":
 		m.drop(seq, code)
 	case "dropped":
 	default:
@@ -203,7 +203,7 @@ func (m *model) claim(step, generation int) ([]int, rollout.RefusalCode) {
 // needed is how many groups must be ready for the next batch.
 func (m *model) needed() int {
 	size := m.limits.GroupsPerStep
-	playing := len(m.in("queued")) + len(m.in("inflight"))
+	playing := len(m.in("queued")) + len(m.in("in_flight"))
 	if len(m.batches) > 0 || playing == 0 && !m.room() {
 		return size
 	}
@@ -224,7 +224,7 @@ func (m *model) awaited(ready []int) int {
 				here++
 			}
 		}
-		for _, seq := range slices.Concat(m.in("queued"), m.in("inflight")) {
+		for _, seq := range slices.Concat(m.in("queued"), m.in("in_flight")) {
 			if ends(m.from[seq]) {
 				inPlay++
 			}
@@ -304,7 +304,7 @@ func (m *model) attach(from int) (code rollout.RefusalCode) {
 func (m *model) counts() steprecord.BufferCounts {
 	n := func(state string) int64 { return int64(len(m.in(state))) }
 	return steprecord.BufferCounts{
-		Queued: n("queued"), InFlight: n("inflight"), Ready: n("ready"), Claimed: n("claimed"),
+		Queued: n("queued"), InFlight: n("in_flight"), Ready: n("ready"), Claimed: n("claimed"),
 		Completed: n("completed") + n("trained"), Dropped: n("dropped"), Bytes: int64(m.stored()),
 	}
 }

@@ -20,7 +20,7 @@ func claimedFact(run rollout.RunName, step rollout.Step, now time.Time) ([]byte,
 		Body: telemetry.BatchClaimed{
 			Step: step,
 			Counts: steprecord.BufferCounts{
-				Queued: h.Int("queued"), InFlight: h.Int("inflight"), Ready: h.Int("ready"), Claimed: h.Int("claimed"),
+				Queued: h.Int("queued"), InFlight: h.Int("in_flight"), Ready: h.Int("ready"), Claimed: h.Int("claimed"),
 				Completed: h.Int("completed"), Dropped: h.Int("dropped"), Bytes: h.Int("bytes"),
 			},
 			StarvedSec:            h.Float("starved"),

@@ -129,7 +129,7 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 		select {
 		case next := <-c.next:
 			if next.reason != "" {
-				return rollout.Completion{}, rejected(next.reason, timing.Tries, failed)
+				return rollout.Completion{}, rejected(next.reason, timing.Attempts, failed)
 			}
 			answer, err := d.try(c, next, &timing)
 			if err == nil {
@@ -147,10 +147,10 @@ func (d *Dispatcher) Complete(ctx context.Context, req rollout.Request) (rollout
 
 // try makes one try at an engine and reports its end to the event loop.
 func (d *Dispatcher) try(c *call, next order, timing *rollout.Timing) (rollout.Completion, error) {
-	if timing.Tries == 0 && d.cfg.OnDispatch != nil {
+	if timing.Attempts == 0 && d.cfg.OnDispatch != nil {
 		d.cfg.OnDispatch(c.req)
 	}
-	timing.Tries++
+	timing.Attempts++
 	ctx, cancel := context.WithTimeout(next.ctx, c.req.Timeout.Std())
 	began := time.Now()
 	answer, err := next.client.Complete(ctx, c.req)
@@ -161,7 +161,7 @@ func (d *Dispatcher) try(c *call, next order, timing *rollout.Timing) (rollout.C
 		if errors.Is(context.Cause(next.ctx), errAbandoned) {
 			err = rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, errAbandoned)
 		}
-		timing.Fail(rollout.FailedTry{Engine: next.engine, Code: rollout.CodeOf(err), Sec: exec})
+		timing.Fail(rollout.RequestFailure{Engine: next.engine, Code: rollout.CodeOf(err), Sec: exec})
 		err = fmt.Errorf("engine %s: %w", next.engine, err)
 		d.post(func(o *eventLoop) { o.failed(c, next, err, exec) })
 		return rollout.Completion{}, err
@@ -282,12 +282,12 @@ func closed() error {
 }
 
 // rejected is the error of a call that the scheduler gave up. failed is its latest try's, or nil.
-func rejected(reason rollout.Code, tries int, failed error) error {
+func rejected(reason rollout.Code, attempts int, failed error) error {
 	switch {
 	case reason == rollout.CodeRefused && failed != nil:
 		return failed
 	case reason == rollout.CodeExhausted && failed != nil:
-		return fmt.Errorf("dispatch: given up after %d tries: %w", tries, failed)
+		return fmt.Errorf("dispatch: given up after %d attempts: %w", attempts, failed)
 	case reason == rollout.CodeDeadline:
 		return rollout.Fail(rollout.Retryable, reason,
 			fmt.Errorf("dispatch: in the queue: %w", context.DeadlineExceeded))

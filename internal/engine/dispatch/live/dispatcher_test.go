@@ -35,10 +35,10 @@ func TestQueueTimeIsNotChargedToTheTimeout(t *testing.T) {
 		first := r.call(t.Context(), turn("q1", 0, 0))
 		synctest.Wait()
 		second := r.call(t.Context(), turn("q2", 0, 0))
-		if res := <-first; res.err != nil || res.Engine != "a" || !timed(res, rollout.Timing{ExecSec: 50, Tries: 1}) {
+		if res := <-first; res.err != nil || res.Engine != "a" || !timed(res, rollout.Timing{ExecSec: 50, Attempts: 1}) {
 			t.Errorf("first: %+v", res)
 		}
-		if res := <-second; res.err != nil || !timed(res, rollout.Timing{QueueSec: 50, ExecSec: 50, Tries: 1}) {
+		if res := <-second; res.err != nil || !timed(res, rollout.Timing{QueueSec: 50, ExecSec: 50, Attempts: 1}) {
 			t.Errorf("second: %+v", res)
 		}
 		r.empty()
@@ -51,8 +51,8 @@ func TestTimeoutBoundsEachTry(t *testing.T) {
 		r := newRig(t, Config{}, 1, hung, &fake{takes: 10 * time.Second})
 		defer r.stop()
 		res := <-r.call(t.Context(), turn("q", 0, 0))
-		if res.err != nil || res.Engine != "b" || !timed(res, rollout.Timing{ExecSec: 70, Tries: 2,
-			Failed: []rollout.FailedTry{{Engine: "a", Code: rollout.CodeTimeout, Sec: 60}}}) {
+		if res.err != nil || res.Engine != "b" || !timed(res, rollout.Timing{ExecSec: 70, Attempts: 2,
+			Failed: []rollout.RequestFailure{{Engine: "a", Code: rollout.CodeTimeout, Sec: 60}}}) {
 			t.Errorf("got %+v; want 60 s at the hung engine, then 10 s at the other", res)
 		}
 		r.empty()
@@ -101,7 +101,7 @@ func TestFailuresAreTriedElsewhere(t *testing.T) {
 				r := newRig(t, Config{}, 1, &fake{answer: tt.fault}, &fake{takes: time.Second})
 				defer r.stop()
 				res := <-r.call(t.Context(), turn("q", 0, 0))
-				if res.err != nil || res.Engine != "b" || res.Timing.Tries != 2 {
+				if res.err != nil || res.Engine != "b" || res.Timing.Attempts != 2 {
 					t.Errorf("got %+v", res)
 				}
 				r.empty()
@@ -267,8 +267,8 @@ func TestRetryAfterIsBelieved(t *testing.T) {
 		r := newRig(t, Config{}, 1, f)
 		defer r.stop()
 		if res := <-r.call(t.Context(), turn("q", 0, 0)); res.err != nil ||
-			!timed(res, rollout.Timing{QueueSec: 3, ExecSec: 1, Tries: 2,
-				Failed: []rollout.FailedTry{{Engine: "a", Code: rollout.CodeOverloaded}}}) {
+			!timed(res, rollout.Timing{QueueSec: 3, ExecSec: 1, Attempts: 2,
+				Failed: []rollout.RequestFailure{{Engine: "a", Code: rollout.CodeOverloaded}}}) {
 			t.Errorf("got %+v", res)
 		}
 	})
@@ -283,8 +283,8 @@ func TestLostEngine(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(5 * time.Second)
 		r.SetEngines(r.with("a", enginestate.EngineLost))
-		if res := <-a; res.err != nil || res.Engine != "b" || !timed(res, rollout.Timing{ExecSec: 15, Tries: 2,
-			Failed: []rollout.FailedTry{{Engine: "a", Code: rollout.CodeEngineGone, Sec: 5}}}) {
+		if res := <-a; res.err != nil || res.Engine != "b" || !timed(res, rollout.Timing{ExecSec: 15, Attempts: 2,
+			Failed: []rollout.RequestFailure{{Engine: "a", Code: rollout.CodeEngineGone, Sec: 5}}}) {
 			t.Errorf("got %+v", res)
 		}
 		if st := r.Snapshot(); st.Redispatched != 1 || len(st.Engines) != 1 ||
@@ -337,7 +337,7 @@ func TestDrainAndReturn(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			r.SetEngines(r.list())
-			if res := <-waiting; res.err != nil || !timed(res, rollout.Timing{QueueSec: 11, ExecSec: 10, Tries: 1}) {
+			if res := <-waiting; res.err != nil || !timed(res, rollout.Timing{QueueSec: 11, ExecSec: 10, Attempts: 1}) {
 				t.Errorf("%d: waiting: %+v", i, res)
 			}
 		}

@@ -223,7 +223,7 @@ func TestAnswersAreTrainable(t *testing.T) {
 	}
 	if got.Model != model || got.Engine != "e0" || len(got.TokenIDs) != len(got.Logprobs) ||
 		len(got.PromptTokenIDs) == 0 ||
-		!slices.Contains(order(0, 0).Constraint.Choices, got.Text) || got.Timing.Tries != 1 || got.Timing.ExecSec <= 0 {
+		!slices.Contains(order(0, 0).Constraint.Choices, got.Text) || got.Timing.Attempts != 1 || got.Timing.ExecSec <= 0 {
 		t.Errorf("%+v", got)
 	}
 	bad := order(0, 1)

@@ -273,13 +273,13 @@ type Turn struct {
 	Previous, Next string
 	Constraint     Constraint
 	Timing         string // where its time went
-	Failed         []FailedTry
+	Failed         []FailedAttempt
 	OfGame         string                   // how long its game took
 	Attempts       []gamelist.FailedAttempt // at its game, that failed
 }
 
-// FailedTry is one sending of a turn's request that brought no answer.
-type FailedTry struct {
+// FailedAttempt is one sending of a turn's request that brought no answer.
+type FailedAttempt struct {
 	No                  int
 	Engine, Code, After string
 }
@@ -304,10 +304,10 @@ func TurnOf(ref rollout.EpisodeRef, t gamelist.Turn) Turn {
 	v := Turn{TurnRow: turnRow(ref, t.TurnView), Run: string(ref.Run.Plain()), Group: ref.Seq, Sample: ref.Sample,
 		Why: harmless(t.NoPrompt), PromptCount: len(t.PromptTokenIDs), Timing: t.Says()}
 	if t.Timing != nil {
-		first := t.Timing.Tries - len(t.Timing.Failed) // the earliest are not remembered if they were many
-		for i, try := range t.Timing.Failed {
-			v.Failed = append(v.Failed, FailedTry{first + i, harmless(string(try.Engine)), harmless(string(try.Code)),
-				units.Seconds(try.Sec)})
+		first := t.Timing.Attempts - len(t.Timing.Failed) // the earliest are not remembered if they were many
+		for i, attempt := range t.Timing.Failed {
+			v.Failed = append(v.Failed, FailedAttempt{first + i, harmless(string(attempt.Engine)),
+				harmless(string(attempt.Code)), units.Seconds(attempt.Sec)})
 		}
 	}
 	if t.Turn > 0 {

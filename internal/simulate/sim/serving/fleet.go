@@ -41,7 +41,7 @@ type Answer struct {
 	ID       dispatch.ID
 	Engine   rollout.EngineID // empty: rejected in the queue
 	Rejected rollout.Code     // empty: answered
-	Tries    int
+	Attempts int
 	// Submitted is when the dispatcher got it, Sent when the last try was dispatched, Ended when the answer was back.
 	Submitted, Sent, Ended time.Duration
 	Prompt, Output, Cached int // tokens

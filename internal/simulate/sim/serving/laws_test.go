@@ -207,7 +207,7 @@ func (w *world) Answered(now time.Duration, tag uint64, a Answer) {
 		w.rejected++
 		return
 	}
-	if a.Prompt != r.Prompt || a.Output != r.Output || a.Sent < a.Submitted || a.Tries < 1 {
+	if a.Prompt != r.Prompt || a.Output != r.Output || a.Sent < a.Submitted || a.Attempts < 1 {
 		w.t.Fatalf("request %+v was answered %+v", r, a)
 	}
 	w.completed++

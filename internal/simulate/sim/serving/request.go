@@ -125,7 +125,7 @@ func (f *Fleet) endTry(now time.Duration, q *request, outcome dispatch.Outcome) 
 	f.totals.Output += int64(q.Output)
 	client, tag := q.Client, q.Tag
 	answer := Answer{
-		ID: q.id, Engine: e.id, Tries: q.try, Submitted: q.submitted, Sent: q.sent, Ended: now,
+		ID: q.id, Engine: e.id, Attempts: q.try, Submitted: q.submitted, Sent: q.sent, Ended: now,
 		Prompt: q.Prompt, Output: q.Output, Cached: q.cached,
 	}
 	f.forget(q)
@@ -178,7 +178,7 @@ func (f *Fleet) reject(now time.Duration, q *request, reason rollout.Code) {
 func (f *Fleet) tellRejected(now time.Duration, q *request) {
 	client, tag := q.Client, q.Tag
 	answer := Answer{
-		ID: q.id, Rejected: q.rejected, Tries: q.try, Submitted: q.submitted, Sent: q.sent, Ended: now,
+		ID: q.id, Rejected: q.rejected, Attempts: q.try, Submitted: q.submitted, Sent: q.sent, Ended: now,
 		Prompt: q.Prompt,
 	}
 	f.forget(q)

@@ -6,7 +6,7 @@ local need = int('groups_per_step')
 if int('granted') == 0 then need = math.max(need, int('first')) end
 local ready = call('ZCARD', base .. 'ready')
 local seqs = {}
-for _, state in ipairs({'queued', 'inflight'}) do
+for _, state in ipairs({'queued', 'in_flight'}) do
   for _, seq in ipairs(call('ZRANGE', base .. state, 0, -1)) do
     seqs[#seqs + 1] = {tonumber(seq), state}
   end
@@ -19,7 +19,7 @@ for i = 1, math.min(#seqs, tonumber(ARGV[1]), math.max(1, need - ready)) do
     local letter = string.sub(field, 1, 1)
     if letter == 'a' then begun = begun + 1 elseif letter == 'e' then over = over + 1 end
   end
-  groups[#groups + 1] = seqs[i][2] == 'inflight' and 1 or 0
+  groups[#groups + 1] = seqs[i][2] == 'in_flight' and 1 or 0
   groups[#groups + 1] = begun
   groups[#groups + 1] = over
 end

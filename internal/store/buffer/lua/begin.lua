@@ -8,7 +8,7 @@
 local seq, sample, started, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)
-if state and state ~= 'queued' and state ~= 'inflight' then return {'fenced', state} end
+if state and state ~= 'queued' and state ~= 'in_flight' then return {'fenced', state} end
 local prefix = ''
 if sample == 'warm-up' then prefix, sample = 'w', '' end
 local number, since = prefix .. 'a' .. sample, prefix .. 'f' .. sample

@@ -6,12 +6,12 @@
 local seq, sample, attempt, phase = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)
-if state and state ~= 'queued' and state ~= 'inflight' then return {'fenced', state} end
+if state and state ~= 'queued' and state ~= 'in_flight' then return {'fenced', state} end
 local old = call('HMGET', games(seq), 'a' .. sample, 'p' .. sample, 'e' .. sample)
 if old[3] then return {'fenced', 'finished'} end
 local last = tonumber(old[1] or '0')
 if attempt < last then return {'fenced', 'attempt', last} end
 if attempt == last and phase < tonumber(old[2] or '0') then return {'fenced', 'phase', tonumber(old[2])} end
-if state ~= 'inflight' then move(seq, state, 'inflight') end
+if state ~= 'in_flight' then move(seq, state, 'in_flight') end
 call('HSET', games(seq), 'a' .. sample, attempt, 'p' .. sample, phase)
 return {'ok'}

@@ -65,7 +65,7 @@ end
 -- needed is how many groups must be ready: for the first batch as many as the prefill, unless no more will come.
 local function needed(size)
   if granted > 0 then return size end
-  local playing = call('ZCARD', base .. 'queued') + call('ZCARD', base .. 'inflight')
+  local playing = call('ZCARD', base .. 'queued') + call('ZCARD', base .. 'in_flight')
   if playing == 0 and not room() then return size end
   return math.max(size, int('first'))
 end
@@ -86,7 +86,7 @@ local function awaited(ready, size)
     local j = spare(seq, 'min')
     some[j], all[j] = (some[j] or 0) + 1, (all[j] or 0) + 1
   end
-  for _, state in ipairs({'queued', 'inflight'}) do
+  for _, state in ipairs({'queued', 'in_flight'}) do
     for _, seq in ipairs(call('ZRANGE', base .. state, 0, -1)) do
       local j = spare(seq, 'from')
       all[j] = (all[j] or 0) + 1

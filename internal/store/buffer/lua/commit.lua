@@ -7,7 +7,7 @@ if doubtful then return {'unconfirmed', doubtful} end
 local seq = ARGV[1]
 if not known_range(seq) then return {'invalid'} end
 local state, code = state_of(seq)
-if state and state ~= 'queued' and state ~= 'inflight' then return {'ok', state, code or ''} end
+if state and state ~= 'queued' and state ~= 'in_flight' then return {'ok', state, code or ''} end
 local length = ARGV[7] ~= '' and ARGV[7] or length(seq)
 if tonumber(ARGV[2]) < oldest_fresh() then
   call('HSET', group(seq), 'len', length)

@@ -5,12 +5,12 @@
 local seq, sample, attempt = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if not known_range(seq) then return {'invalid'} end
 local state = state_of(seq)
-if state and state ~= 'queued' and state ~= 'inflight' then return {'fenced', state} end
+if state and state ~= 'queued' and state ~= 'in_flight' then return {'fenced', state} end
 local old = call('HMGET', games(seq), 'a' .. sample, 'e' .. sample)
 if old[2] then return {'ok'} end
 local last = tonumber(old[1] or '0')
 if attempt < last then return {'fenced', 'attempt', last} end
-if state ~= 'inflight' then move(seq, state, 'inflight') end
+if state ~= 'in_flight' then move(seq, state, 'in_flight') end
 call('HSET', games(seq), 'a' .. sample, attempt, 'e' .. sample, 'journal', 'p' .. sample, ARGV[4])
 tell(ARGV[5])
 return {'ok'}

@@ -35,7 +35,7 @@ local function grant(k, seqs, generation, asked, at, before, version)
     'traj', trajectories, 'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'zero_variance', zero_variance,
     'views', '[' .. table.concat(views, ',') .. ']', 'digest', digest)
   return {
-    queued = before[1], inflight = before[2], ready = before[3], claimed = before[4],
+    queued = before[1], in_flight = before[2], ready = before[3], claimed = before[4],
     completed = before[5], dropped = before[6], bytes = string.format('%.0f', before[7]),
     in_flight_mean = number(in_flight / #seqs), in_buffer_mean = number((behind - in_flight) / #seqs), zero_variance = zero_variance,
   }

@@ -12,7 +12,7 @@
 --                       repair: JSON of the latest repair; least_generation: of the next trainer that announces itself
 --                       asked and polled: when the step that is not granted was claimed first, and last
 --                       starved: how far the account of the trainer's waits has come, JSON of package starvation
---   queued inflight ready claimed   sorted sets of groups, by launch order
+--   queued in_flight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at
 --                       (version at that moment), nth (to become ready), games (its samples), traj, bytes, zero_variance, len, view, data, sum (of data); left (class of length) when completed
 --   games:N             hash per sample: a (attempt), p (phases finished, as far as this account was told), e (finished: 'journal');
@@ -83,7 +83,7 @@ local function advance() call('HINCRBY', run, 'serial', 1) end
 
 local function counts()
   return {
-    call('ZCARD', base .. 'queued'), call('ZCARD', base .. 'inflight'),
+    call('ZCARD', base .. 'queued'), call('ZCARD', base .. 'in_flight'),
     call('ZCARD', base .. 'ready'), call('ZCARD', base .. 'claimed'),
     int('completed'), int('dropped'), int('bytes'),
   }

@@ -1,6 +1,6 @@
 -- Answers of each group its seq, when it was launched, and {sample, attempt, phases, finished, ...}, the phases as far as
 -- this account was told. A field of games:N is a letter and a sample.
---> ok queued:list inflight:list
+--> ok queued:list in_flight:list
 local function all(state)
   local out = {}
   for _, seq in ipairs(call('ZRANGE', base .. state, 0, -1)) do
@@ -18,4 +18,4 @@ local function all(state)
   end
   return out
 end
-return {'ok', all('queued'), all('inflight')}
+return {'ok', all('queued'), all('in_flight')}

@@ -139,7 +139,7 @@ while oldest < next_step - tonumber(ARGV[8]) do
 end
 
 -- Groups whose workflows are over never come again, and one that was trained on must not come late.
-for _, state in ipairs({'queued', 'inflight', 'ready'}) do
+for _, state in ipairs({'queued', 'in_flight', 'ready'}) do
   for _, seq in ipairs(call('ZRANGE', base .. state, 0, -1)) do
     if not keep[seq] or keep[seq] == 'ready' and state ~= 'ready' then lose(seq) end
   end

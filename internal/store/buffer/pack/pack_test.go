@@ -281,10 +281,10 @@ func randomTurn(rng *rand.Rand) rollout.Turn {
 
 // randomTiming is a timing to the millisecond, as groups keep it.
 func randomTiming(rng *rand.Rand) rollout.Timing {
-	t := rollout.Timing{QueueSec: float64(rng.IntN(1_000)) / 1e3, ExecSec: float64(rng.IntN(100_000)) / 1e3, Tries: 1}
+	t := rollout.Timing{QueueSec: float64(rng.IntN(1_000)) / 1e3, ExecSec: float64(rng.IntN(100_000)) / 1e3, Attempts: 1}
 	for range max(0, rng.IntN(6)-3) {
-		t.Tries++
-		t.Fail(rollout.FailedTry{Engine: rollout.EngineID([]string{"e-0", "e-1"}[rng.IntN(2)]),
+		t.Attempts++
+		t.Fail(rollout.RequestFailure{Engine: rollout.EngineID([]string{"e-0", "e-1"}[rng.IntN(2)]),
 			Code: []rollout.Code{rollout.CodeTimeout, rollout.CodeEngineGone, ""}[rng.IntN(3)],
 			Sec:  float64(rng.IntN(9_000)) / 1e3})
 	}

@@ -33,13 +33,13 @@ func (w *writer) timings(ts []rollout.Trajectory) {
 	}
 	each(func(t *rollout.Timing) { w.uint(millis(t.QueueSec)) })
 	each(func(t *rollout.Timing) { w.uint(millis(t.ExecSec)) })
-	each(func(t *rollout.Timing) { w.int(int64(t.Tries)) })
+	each(func(t *rollout.Timing) { w.int(int64(t.Attempts)) })
 	each(func(t *rollout.Timing) { failed += uint64(len(t.Failed)) })
 	w.uint(failed)
 	if failed == 0 {
 		return
 	}
-	each(func(t *rollout.Timing) { w.failedTries(t.Failed) })
+	each(func(t *rollout.Timing) { w.failedAttempts(t.Failed) })
 }
 
 func (r *reader) timings(ts []rollout.Trajectory) {
@@ -52,46 +52,46 @@ func (r *reader) timings(ts []rollout.Trajectory) {
 	}
 	each(func(t *rollout.Timing) { t.QueueSec = seconds(r.uint()) })
 	each(func(t *rollout.Timing) { t.ExecSec = seconds(r.uint()) })
-	each(func(t *rollout.Timing) { t.Tries = int(r.int()) })
+	each(func(t *rollout.Timing) { t.Attempts = int(r.int()) })
 	if r.uint() > 0 {
-		each(func(t *rollout.Timing) { t.Failed = r.failedTries() })
+		each(func(t *rollout.Timing) { t.Failed = r.failedAttempts() })
 	}
 }
 
-// minFailedTry is the fewest bytes that a failed try can take in the plan column.
-const minFailedTry = 3
+// minFailedAttempt is the fewest bytes that a failed attempt can take in the plan column.
+const minFailedAttempt = 3
 
-func (w *writer) failedTries(tries []rollout.FailedTry) {
-	w.uint(uint64(len(tries)))
-	for i := range tries {
-		w.name(string(tries[i].Engine))
-		w.name(string(tries[i].Code))
-		w.uint(millis(tries[i].Sec))
+func (w *writer) failedAttempts(attempts []rollout.RequestFailure) {
+	w.uint(uint64(len(attempts)))
+	for i := range attempts {
+		w.name(string(attempts[i].Engine))
+		w.name(string(attempts[i].Code))
+		w.uint(millis(attempts[i].Sec))
 	}
 }
 
-func (r *reader) failedTries() []rollout.FailedTry {
-	n := r.count(minFailedTry)
+func (r *reader) failedAttempts() []rollout.RequestFailure {
+	n := r.count(minFailedAttempt)
 	if n == 0 {
 		return nil
 	}
-	tries := make([]rollout.FailedTry, n)
-	for i := range tries {
-		tries[i].Engine = rollout.EngineID(r.name())
-		tries[i].Code = rollout.Code(r.name())
-		tries[i].Sec = seconds(r.uint())
+	attempts := make([]rollout.RequestFailure, n)
+	for i := range attempts {
+		attempts[i].Engine = rollout.EngineID(r.name())
+		attempts[i].Code = rollout.Code(r.name())
+		attempts[i].Sec = seconds(r.uint())
 	}
-	return tries
+	return attempts
 }
 
 // timing writes the timing of one turn of a journal, to the nanosecond.
 func (w *writer) timing(t *rollout.Timing) {
 	w.float(t.QueueSec)
 	w.float(t.ExecSec)
-	w.int(int64(t.Tries))
-	w.failedTries(t.Failed)
+	w.int(int64(t.Attempts))
+	w.failedAttempts(t.Failed)
 }
 
 func (r *reader) timing() rollout.Timing {
-	return rollout.Timing{QueueSec: r.float(), ExecSec: r.float(), Tries: int(r.int()), Failed: r.failedTries()}
+	return rollout.Timing{QueueSec: r.float(), ExecSec: r.float(), Attempts: int(r.int()), Failed: r.failedAttempts()}
 }
