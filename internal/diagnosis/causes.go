@@ -29,44 +29,53 @@ type effect struct {
 	after  []int
 }
 
-// effectOf is the rise to the present level, or else the present wait.
-func effectOf(m *measurements) effect {
+// effectsOf is what may be to explain, the likeliest first: the rise to the present level from each faster level before
+// it, the latest first; and where none is faster, the present wait. A run that waited already became slower from its
+// latest level. One that a cause slowed down by and by did so from an earlier one.
+func effectsOf(m *measurements) []effect {
+	var rises []effect
+	last := len(m.levels) - 1
+	for base := last - 1; base >= 0; base-- {
+		faster := m.levels[base].StepSec < (1-movedLittle)*m.levels[last].StepSec
+		if faster && (m.rise != nil || m.starving()) && (base > 0 || !m.onlyPrefilled(base) || len(rises) == 0) {
+			rises = append(rises, riseFrom(m, base))
+		}
+	}
+	if len(rises) > 0 {
+		return rises
+	}
 	if m.rise != nil {
-		return riseFrom(m, fastestBase(m))
+		return []effect{riseFrom(m, riseBase(m.shifts))}
 	}
 	if m.starving() {
-		var before []int
-		for i := range m.steps {
-			if m.steps[i].no < m.starvation.Since {
-				before = append(before, i)
-			}
-		}
-		after := m.present
-		if mean := m.mean(after, (*step).wait); mean < minWaitShare*m.mean(after, (*step).seconds) {
-			after = positions(len(before), len(m.steps)) // it is the steps set aside as slow that wait
-		}
-		return effect{sec: m.mean(after, (*step).wait), before: before, after: after}
+		return []effect{presentWait(m)}
 	}
-	return effect{}
+	return nil
 }
 
-// fastestBase is the level that a rise is from: the one before the last shifts towards slower steps, or an earlier and
-// faster one, if what slowed the run down let go of it for a while.
-func fastestBase(m *measurements) int {
-	base := riseBase(m.shifts)
-	for i := base - 1; i >= 0; i-- {
-		if m.levels[i].StepSec < (1-movedLittle)*m.levels[base].StepSec {
-			base = i
+// onlyPrefilled reports whether all batches of a level were launched before the first step.
+func (m *measurements) onlyPrefilled(level int) bool { return int(m.levels[level].To) < m.mostOutstanding() }
+
+// presentWait is the wait of a run whose steps are as they were.
+func presentWait(m *measurements) effect {
+	var before []int
+	for i := range m.steps {
+		if m.steps[i].no < m.starvation.Since {
+			before = append(before, i)
 		}
 	}
-	return base
+	after := m.present
+	if mean := m.mean(after, (*step).wait); mean < minWaitShare*m.mean(after, (*step).seconds) {
+		after = positions(len(before), len(m.steps)) // it is the steps set aside as slow that wait
+	}
+	return effect{sec: m.mean(after, (*step).wait), before: before, after: after}
 }
 
 // riseFrom is the rise from a level to the present one.
 func riseFrom(m *measurements, base int) effect {
 	before, last := m.levelSteps[base], m.levelSteps[len(m.levelSteps)-1]
 	jump := m.rise
-	if base < riseBase(m.shifts) {
+	if jump == nil || base != riseBase(m.shifts) {
 		one := m.attributed(m.shifts[base], before, last)
 		jump = &one
 	}
@@ -81,11 +90,11 @@ type candidate func(*measurements, *regime, effect) (Cause, bool)
 // what costs time in all steps alike, and the terms of the step time themselves.
 func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	out := append([]Cause{}, coldEngines(m, p)...)
-	e := effectOf(m)
-	if e.sec <= 0 {
+	effects := effectsOf(m)
+	if len(effects) == 0 || effects[0].sec <= 0 {
 		return append(out, enginesBack(m)...)
 	}
-	changed, explained := changedSince(m, reg, p, e)
+	e, changed, explained := likeliestChange(m, reg, p, effects)
 	out = append(out, changed...)
 	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) && !named(out, CauseColdEngines) {
 		out = append(out, enginesBack(m)...)
@@ -116,7 +125,7 @@ type slowTime struct {
 
 // slowTimeOver is the last such time, explained as it was when it ended; nil: the run is slow now, or never was.
 func slowTimeOver(m *measurements) *slowTime {
-	if effectOf(m).sec > 0 {
+	if effects := effectsOf(m); len(effects) > 0 && effects[0].sec > 0 {
 		return nil
 	}
 	at := len(m.shifts) - 1
@@ -140,6 +149,17 @@ func slowTimeOver(m *measurements) *slowTime {
 		}
 	}
 	return over
+}
+
+// likeliestChange is the first effect that something which changed explains; where none does, the widest.
+func likeliestChange(m *measurements, reg *regime, p *predictions, effects []effect) (effect, []Cause, bool) {
+	for i, e := range effects {
+		changed, explained := changedSince(m, reg, p, e)
+		if explained || i == len(effects)-1 {
+			return e, changed, explained
+		}
+	}
+	return effect{}, nil, false
 }
 
 // changedSince lists the causes of an effect that has a before, and reports whether one of them is enough.

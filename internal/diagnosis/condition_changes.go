@@ -50,6 +50,43 @@ func compare(m *measurements, before, after []int, jump bool) *comparison {
 	return c
 }
 
+// plain is by how many standard errors a condition must have moved to show a change that the steps do not show.
+const plain = 5
+
+// changedWithin is the first step of a level of steps that wait with which one of its conditions changed plainly, and
+// steps became slower on the mean. The steps of a run that waits vary so much that they hide a change of what they
+// are made of.
+func changedWithin(m *measurements, level levelSteps) (at int, changes bool) {
+	steps := positions(level.from, level.to)
+	if m.mean(steps, (*step).wait) < minWaitShare*m.mean(steps, (*step).seconds) {
+		return 0, false
+	}
+	perStep := stepConditions(m)
+	from, strongest := level.from, 0.0
+	for from < level.to && int(m.steps[from].no) < m.steps[from].view().Depth {
+		from++
+	}
+	for which := range conditionCount {
+		if from+2*leastBefore > level.to || !ofGames(which) && which != condEngines && which != condDepth {
+			continue
+		}
+		c := comparison{perStep: perStep, from: from, to: level.to, after: positions(from, level.to)}
+		cut := c.likeliestChange(which)
+		if cut < from+leastBefore || cut > level.to-leastBefore {
+			continue
+		}
+		c.left[which], c.after = positions(from, cut), positions(cut, level.to)
+		c.old[which], c.now[which] = c.mean(which, c.left[which]), c.mean(which, c.after)
+		apart := math.Abs(c.now[which] - c.old[which])
+		slower := m.mean(c.after, (*step).seconds) > (1+movedLittle)*m.mean(c.left[which], (*step).seconds)
+		errors := apart / max(c.standardError(which), 1e-9)
+		if slower && errors > max(plain, strongest) && apart > moved*math.Abs(c.old[which]) {
+			at, strongest = cut, errors
+		}
+	}
+	return at, strongest > 0
+}
+
 // ofGames reports whether a condition is one of games played, and not of the trainer or the fleet.
 func ofGames(which condition) bool {
 	return which >= condGroups && which <= condBetween || which == condRequestSec

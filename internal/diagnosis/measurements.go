@@ -41,8 +41,14 @@ func measure(in Input, h history) measurements {
 		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}
 	}
 	// A series too short for the detector is one level; starvation is measured all the same.
-	found, _ := changepoint.Detect(h.walls(), changepoint.Options{Refine: true})
+	options := changepoint.Options{Refine: true, Period: m.mostOutstanding()}
+	found, _ := changepoint.Detect(h.walls(), options)
 	m.levelSteps = h.splitLevels(found)
+	if at, changes := changedWithin(&m, m.levelSteps[len(m.levelSteps)-1]); changes {
+		options.Known = []int{at}
+		found, _ = changepoint.Detect(h.walls(), options)
+		m.levelSteps = h.splitLevels(found)
+	}
 	for i := range m.levelSteps {
 		s := &m.levelSteps[i]
 		if h.cycleIn(*s) != nil { // its long steps belong to it as its short ones do
@@ -55,6 +61,15 @@ func measure(in Input, h history) measurements {
 	m.shifts = h.shiftsOf(found, m.levelSteps, m.events)
 	m.look()
 	return m
+}
+
+// mostOutstanding is the most batches that the run had outstanding: steps that wait may repeat themselves after as many.
+func (m *measurements) mostOutstanding() int {
+	depth := 1
+	for i := range m.steps {
+		depth = max(depth, m.steps[i].view().Depth)
+	}
+	return max(1, min(depth, m.stalenessLimit()))
 }
 
 // untilEndOf restricts the measurements to the time up to a level's end.

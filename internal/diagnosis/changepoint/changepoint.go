@@ -54,6 +54,11 @@ type Options struct {
 	// other. The bounded loss cannot tell to which of two levels a value far from both belongs; where a
 	// step is the cause of what follows, the closer one is meant.
 	Refine bool
+	// Period, if above 1, is after how many values the series may repeat itself. What repeats itself is no noise then: a
+	// change is also looked for in the means of as many values.
+	Period int
+	// Known are changes that something else than the series shows.
+	Known []int
 }
 
 // Result is what Detect found. Indices are 0-based; a change lies at the first value of its new level.
@@ -102,7 +107,7 @@ func Detect(x []float64, o Options) (Result, error) {
 	if o.Refine {
 		s.refine(kept)
 	}
-	return s.describe(x, kept), nil
+	return s.describe(x, s.withKnown(s.withPeriodic(x, kept, o), o.Known)), nil
 }
 
 func minEffect(o Options) float64 {

@@ -69,11 +69,27 @@ func causes(names ...causeName) []causeName { return names }
 // DrawnCases are n runs each of whose sizes is drawn, the fault's included, so that nobody can have had them in mind.
 // Of faults that change nothing that matters none is taken.
 func DrawnCases(n int, seed uint64) []Case {
+	return drawnCases("drawn", n, seed, drawnFaults, drawnWorld, func(_ drawnFault, w *world, before, after float64) bool {
+		return before <= 1.06*computeOf(w) && after >= 1.2*before && after <= 5*before
+	})
+}
+
+// HealthyCases are n runs whose sizes are drawn, and nothing else.
+func HealthyCases(n int, seed uint64) []Case {
+	fit := func(_ drawnFault, w *world, before, _ float64) bool { return before <= 1.03*computeOf(w) }
+	return drawnCases("healthy", n, seed, []drawnFault{{name: "nothing"}}, drawnWorld, fit)
+}
+
+// drawnCases are the first n runs, of a world and a fault each, whose steps before the fault and after it fit.
+func drawnCases(
+	family string, n int, seed uint64, faults []drawnFault,
+	draw func(*rand.Rand, drawnFault) (world, float64, string), fit func(f drawnFault, w *world, before, after float64) bool,
+) []Case {
 	var cases []Case
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for no := 0; len(cases) < n && no < 20*n; no++ {
-		f := drawnFaults[no%len(drawnFaults)]
-		w, by, kind := drawnWorld(rng, f)
+		f := faults[no%len(faults)]
+		w, by, kind := draw(rng, f)
 		quiet, loud := w, w
 		if f.setUp != nil {
 			f.setUp(&loud)
@@ -90,22 +106,28 @@ func DrawnCases(n int, seed uint64) []Case {
 		longer.Until += 20
 		was, is := requestsim.Play(quiet), requestsim.Play(longer)
 		before, after := was.Steady(20), is.Steady(20)
-		compute := w.Load + w.Ref + w.Train + w.Publish
-		if before > 1.06*compute || after < 1.2*before || after > 5*before {
+		if !fit(f, &w, before, after) {
 			continue
 		}
-		name := fmt.Sprintf("drawn-%03d-%s-%s", no, kind, f.name)
+		name := fmt.Sprintf("%s-%03d-%s-%s", family, no, kind, f.name)
 		injected := fmt.Sprintf("%s x%.2f from step %d of %d, depth %d, %d groups of %d, %d engines: "+
 			"%.0f s a step become %.0f s",
 			f.name, by, loud.Until/3, loud.Until, w.Depth, w.Groups, w.Games, w.Engines, before, after)
-		cases = append(cases, requestCase(name, injected, func(int) world { return loud }, f.want...))
+		cases = append(cases, requestCase(name, injected, func(int) world { return loud }, f.wanted(kind)...))
 	}
 	return cases
 }
 
+// wanted is what must be said; of a fault that changes nothing, it is why runs of a kind wait.
+func (f *drawnFault) wanted(kind string) []causeName {
+	if f.do == nil && f.want == nil {
+		return waitingKinds[kind]
+	}
+	return f.want
+}
+
 // drawnWorld is a run of any size that is healthy, and how strong its fault is.
 func drawnWorld(rng *rand.Rand, f drawnFault) (w world, by float64, kind string) {
-	between := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
 	kinds := []string{"slots", "shared", "split", "long"}
 	kind = kinds[rng.IntN(len(kinds))]
 	switch {
@@ -117,8 +139,8 @@ func drawnWorld(rng *rand.Rand, f drawnFault) (w world, by float64, kind string)
 	w = map[string]func(int) world{"slots": slotsWorld, "shared": sharedWorld, "split": splitWorld,
 		"long": latencyWorld}[kind](1)
 	// Time is another: everything that takes time does so by the same factor.
-	t := between(0.03, 3)
-	load := between(0.85, 1.2) // how near the engines are to their limit
+	t := between(rng, 0.03, 3)
+	load := between(rng, 0.85, 1.2) // how near the engines are to their limit
 	for _, sec := range []*float64{&w.Load, &w.Ref, &w.Train, &w.Publish, &w.Env, &w.AdapterLoad, &w.SampleEvery} {
 		*sec *= t
 	}
@@ -132,9 +154,17 @@ func drawnWorld(rng *rand.Rand, f drawnFault) (w world, by float64, kind string)
 			w.Games, w.Turns = w.Games*2, w.Turns/2
 		}
 	}
-	w.TurnsCV, w.TokensCV = between(0.05, 0.4), between(0.1, 0.6)
-	w.Noise = requestsim.Noise{CV: between(0.02, 0.1), Memory: 0.5 * rng.Float64()}
-	w.FleetNoise = requestsim.Noise{CV: between(0.01, 0.06), Memory: 0.5 * rng.Float64()}
+	w.TurnsCV, w.TokensCV = between(rng, 0.05, 0.4), between(rng, 0.1, 0.6)
+	w.Noise = requestsim.Noise{CV: between(rng, 0.02, 0.1), Memory: 0.5 * rng.Float64()}
+	w.FleetNoise = requestsim.Noise{CV: between(rng, 0.01, 0.06), Memory: 0.5 * rng.Float64()}
 	w.Until = 24 + rng.IntN(40)
-	return w, between(1.5, 3), kind
+	return w, between(rng, 1.5, 3), kind
 }
+
+// between is a number of a range, as likely in its lower octave as in its upper.
+func between(rng *rand.Rand, low, high float64) float64 {
+	return low * math.Pow(high/low, rng.Float64())
+}
+
+// computeOf is what a step takes the trainer of a world.
+func computeOf(w *world) float64 { return w.Load + w.Ref + w.Train + w.Publish }

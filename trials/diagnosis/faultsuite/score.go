@@ -18,6 +18,7 @@ type Score struct {
 	Missed               int // of the faults: nothing was said
 	Healthy, FalseAlarms int
 	Advice, WrongFixes   int
+	Inside               int       // of the advice: the true step time is in the range that was said
 	Open                 int       // of the advice: it may help, by the records, and may not
 	Errors               []float64 // of the predicted step times, in order
 }
@@ -50,6 +51,9 @@ func ScoreOf(outcomes []Outcome) Score {
 			if a.Outcome == diagnosis.MayHelp {
 				s.Open++
 			}
+			if a.Inside {
+				s.Inside++
+			}
 			if a.Wrong {
 				s.WrongFixes++
 			}
@@ -67,8 +71,8 @@ func (s Score) Write(w io.Writer) {
 		share(s.FalseAlarms, s.Healthy))
 	if n := len(s.Errors); n > 0 {
 		fmt.Fprintf(w, "wrong advice in %d of %d what-ifs, of which %d may help or not; their step time is off by %s in the "+
-			"median, %s in nine of ten, %s at most\n", s.WrongFixes, s.Advice, s.Open, units.Percent(s.Errors[n/2]),
-			units.Percent(s.Errors[n*9/10]), units.Percent(s.Errors[n-1]))
+			"median, %s in nine of ten, %s at most, and in the range in %s\n", s.WrongFixes, s.Advice, s.Open,
+			units.Percent(s.Errors[n/2]), units.Percent(s.Errors[n*9/10]), units.Percent(s.Errors[n-1]), share(s.Inside, n))
 	}
 }
 

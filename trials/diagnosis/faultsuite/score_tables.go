@@ -29,15 +29,16 @@ func WriteTables(file string, parts []Part) error {
 func Tables(parts []Part) string {
 	var b strings.Builder
 	b.WriteString("\n| runs | with a fault | right cause first | named | missed | healthy | false alarms | what-ifs | " +
-		"wrong advice | off by: median | nine of ten |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+		"wrong advice | off by: median | nine of ten | in the range |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, p := range parts {
 		s := ScoreOf(p.Outcomes)
-		half, most := "", ""
+		half, most, inside := "", "", ""
 		if n := len(s.Errors); n > 0 {
-			half, most = units.Percent(s.Errors[n/2]), units.Percent(s.Errors[n*9/10])
+			half, most, inside = units.Percent(s.Errors[n/2]), units.Percent(s.Errors[n*9/10]), share(s.Inside, n)
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d (%s) | %d | %d | %d | %d | %d | %d | %s | %s |\n", p.Name, s.Faults, s.Right,
-			share(s.Right, s.Faults), s.Named, s.Missed, s.Healthy, s.FalseAlarms, s.Advice, s.WrongFixes, half, most)
+		fmt.Fprintf(&b, "| %s | %d | %d (%s) | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n", p.Name, s.Faults, s.Right,
+			share(s.Right, s.Faults), s.Named, s.Missed, s.Healthy, s.FalseAlarms, s.Advice, s.WrongFixes, half, most,
+			inside)
 	}
 	b.WriteString("\n| injected | runs | right first | said first instead |\n|---|---:|---:|---|\n")
 	for _, row := range confusions(parts) {

@@ -35,6 +35,7 @@ type Advice struct {
 	TrueSec float64
 	NowSec  float64 // without the change, played
 	Error   float64 // of the step time
+	Inside  bool    // the true step time is in the range that was said
 	Wrong   bool    // it was said to help and does not, or not to and does
 }
 
@@ -172,7 +173,7 @@ func try(whatIfs []diagnosis.WhatIf, played Played) []Advice {
 			continue
 		}
 		a := Advice{Change: w.Change, Outcome: w.Outcome, SaidSec: w.StepSec, TrueSec: sec, NowSec: now,
-			Error: math.Abs(w.StepSec/sec - 1)}
+			Error: math.Abs(w.StepSec/sec - 1), Inside: sec >= w.LowSec && sec <= w.HighSec}
 		gain := 1 - sec/now
 		switch w.Outcome {
 		case diagnosis.Helps:

@@ -32,6 +32,8 @@ func run() error {
 	wrong := flag.String("wrong", "", "write a page on each case that is not right into this folder")
 	live := flag.String("live", "", "diagnose the runs that livefaults recorded in this folder instead, each once")
 	drawn := flag.Int("drawn", 0, "play so many cases whose sizes are drawn instead, each once")
+	waiting := flag.Int("waiting", 0, "play so many cases whose runs wait before anything happens instead, each once")
+	healthy := flag.Int("healthy", 0, "play so many healthy runs whose sizes are drawn instead, each once")
 	draw := flag.Uint64("draw", 1, "seed of these")
 	page := flag.String("page", "", "try everything, those of -live included, and write the score into this file")
 	service := flag.Bool("sim", false, "play the cases of package sim, not those of package requestsim")
@@ -57,6 +59,12 @@ func run() error {
 	if *drawn > 0 {
 		all = faultsuite.DrawnCases(*drawn, *draw)
 	}
+	if *waiting > 0 {
+		all = faultsuite.WaitingCases(*waiting, *draw)
+	}
+	if *healthy > 0 {
+		all = faultsuite.HealthyCases(*healthy, *draw)
+	}
 	if *live != "" {
 		if all, err = faultsuite.LiveCases(*live); err != nil {
 			return err
@@ -68,7 +76,7 @@ func run() error {
 	if *steps || *records != "" {
 		return look(cases, *steps, *records)
 	}
-	if *live != "" || *drawn > 0 {
+	if *live != "" || *drawn+*waiting+*healthy > 0 {
 		*seeds, *scales = max(1, *seeds/5), 1
 	}
 	for i := range *seeds {
@@ -151,6 +159,8 @@ func writePage(page, live string, draw uint64, once faultsuite.Trials) error {
 		{"simulated by package sim", faultsuite.SimCases(), once},
 		{"simulated request by request, sharing no code", faultsuite.RequestCases(), often},
 		{"the same, with sizes that are drawn", faultsuite.DrawnCases(drawnCases, draw), once},
+		{"the same, in runs that wait already", faultsuite.WaitingCases(drawnCases, draw), once},
+		{"healthy runs, with sizes that are drawn", faultsuite.HealthyCases(drawnCases, draw), once},
 		{"live, on the whole service", recorded, once},
 	} {
 		outcomes := faultsuite.Try(part.cases, part.trials)
