@@ -63,7 +63,7 @@ func measure(in Input, h history) measurements {
 	return m
 }
 
-// mostOutstanding is the most batches that the run had outstanding: steps that wait may repeat themselves after as many.
+// mostOutstanding is the most batches that the run had outstanding: steps that wait may repeat after as many.
 func (m *measurements) mostOutstanding() int {
 	depth := 1
 	for i := range m.steps {

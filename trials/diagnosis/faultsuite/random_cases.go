@@ -83,7 +83,8 @@ func HealthyCases(n int, seed uint64) []Case {
 // drawnCases are the first n runs, of a world and a fault each, whose steps before the fault and after it fit.
 func drawnCases(
 	family string, n int, seed uint64, faults []drawnFault,
-	draw func(*rand.Rand, drawnFault) (world, float64, string), fit func(f drawnFault, w *world, before, after float64) bool,
+	draw func(*rand.Rand, drawnFault) (world, float64, string),
+	fit func(f drawnFault, w *world, before, after float64) bool,
 ) []Case {
 	var cases []Case
 	rng := rand.New(rand.NewPCG(seed, 7))

@@ -29,7 +29,7 @@ func WriteTables(file string, parts []Part) error {
 func Tables(parts []Part) string {
 	var b strings.Builder
 	b.WriteString("\n| runs | with a fault | right cause first | named | missed | healthy | false alarms | what-ifs | " +
-		"wrong advice | off by: median | nine of ten | in the range |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+		"wrong advice | off by: median | nine of ten | in the range |\n|---|" + strings.Repeat("---:|", 11) + "\n")
 	for _, p := range parts {
 		s := ScoreOf(p.Outcomes)
 		half, most, inside := "", "", ""
