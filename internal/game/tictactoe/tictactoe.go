@@ -1,5 +1,6 @@
 // Package tictactoe is a tiny environment: two learners, X and O, take turns to mark one square of a three by three
-// board. It shows how little an environment has to be, and makes tests of the rest of the service fast.
+// board. It shows how little an environment has to be, and makes tests of the rest of the service fast. Against the
+// random opponent X alone learns, and something can be learned on a machine without a GPU.
 //
 // Rewards: 1 for three in a row, 0 for the other player, 0.5 each for a full board. A turn by itself earns nothing.
 // Start reading at Env, then game.Act.
@@ -25,7 +26,12 @@ type Config struct {
 	OpeningMoves int `json:"opening_moves"`
 	// OpeningPlayed has the players make them; else they are drawn.
 	OpeningPlayed bool `json:"opening_played"`
+	// Opponent plays O: a second learner if it is empty, or RandomOpponent.
+	Opponent string `json:"opponent"`
 }
+
+// RandomOpponent marks any free square, each as likely as the others.
+const RandomOpponent = "random"
 
 // maxOpening leaves nobody three in a row, and so every game something to decide.
 const maxOpening = 4
@@ -34,6 +40,12 @@ const maxOpening = 4
 func (c Config) Validate() error {
 	if c.OpeningMoves < 0 || c.OpeningMoves > maxOpening {
 		return fmt.Errorf("opening_moves: %d is not within 0 and %d", c.OpeningMoves, maxOpening)
+	}
+	if c.Opponent != "" && c.Opponent != RandomOpponent {
+		return fmt.Errorf("opponent: %q is not %q, or left out for a second learner", c.Opponent, RandomOpponent)
+	}
+	if c.Opponent != "" && c.OpeningPlayed {
+		return fmt.Errorf("opponent: %s plays no opening; leave opening_played out", c.Opponent)
 	}
 	return nil
 }
@@ -60,7 +72,7 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 		d := json.NewDecoder(bytes.NewReader(options))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&cfg); err != nil {
-			return nil, fmt.Errorf("tictactoe: %w (the options are opening_moves and opening_played)", err)
+			return nil, fmt.Errorf("tictactoe: %w (the options are opening_moves, opening_played and opponent)", err)
 		}
 	}
 	return New(cfg)
@@ -70,6 +82,8 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 type position struct {
 	Moves   []int `json:"moves"`             // squares in the order they were marked: X, O, X, ...
 	Opening int   `json:"opening,omitempty"` // in a warm-up: how many of them it has
+	// Seed is of the random opponent's moves.
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // Scenario draws the opening moves.
@@ -86,31 +100,50 @@ func (e *Env) WarmUp(int64) (episode.Game, error) { return &game{opening: e.cfg.
 
 // Fork makes a scenario of them.
 func (e *Env) Fork(checkpoint []byte) ([]byte, error) {
-	var p position
-	if err := json.Unmarshal(checkpoint, &p); err != nil {
-		return nil, fmt.Errorf("tictactoe: read position: %w", err)
+	p, err := readPosition(checkpoint)
+	if err != nil {
+		return nil, err
 	}
 	return json.Marshal(position{Moves: p.Moves})
 }
 
-// Start begins a game; nothing in it is left to chance.
-func (e *Env) Start(scenario []byte, _ int64, _ int) (episode.Game, error) {
-	return e.Resume(scenario)
+// Start begins a game. The random opponent, if there is one, draws other moves in each game of a group.
+func (e *Env) Start(scenario []byte, seed int64, sample int) (episode.Game, error) {
+	p, err := readPosition(scenario)
+	if err != nil {
+		return nil, err
+	}
+	if e.cfg.Opponent == RandomOpponent {
+		p.Seed = rand.NewPCG(uint64(seed), uint64(sample)).Uint64()
+	}
+	return e.game(p)
 }
 
 // Resume continues a game.
 func (e *Env) Resume(checkpoint []byte) (episode.Game, error) {
-	var p position
-	if err := json.Unmarshal(checkpoint, &p); err != nil {
-		return nil, fmt.Errorf("tictactoe: read position: %w", err)
+	p, err := readPosition(checkpoint)
+	if err != nil {
+		return nil, err
 	}
-	g := &game{opening: p.Opening}
+	return e.game(p)
+}
+
+func readPosition(text []byte) (p position, err error) {
+	if err := json.Unmarshal(text, &p); err != nil {
+		return p, fmt.Errorf("tictactoe: read position: %w", err)
+	}
+	return p, nil
+}
+
+func (e *Env) game(p position) (*game, error) {
+	g := &game{opening: p.Opening, random: e.cfg.Opponent == RandomOpponent, seed: p.Seed}
 	for _, at := range p.Moves {
 		if at < 0 || at >= squares || g.board[at] != 0 || g.Done() {
-			return nil, fmt.Errorf("tictactoe: position %s: square %d cannot be marked", checkpoint, at)
+			return nil, fmt.Errorf("tictactoe: position %v: square %d cannot be marked", p.Moves, at)
 		}
 		g.mark(at)
 	}
+	g.answer()
 	return g, nil
 }
 
@@ -126,6 +159,8 @@ type game struct {
 	board   [squares]byte
 	moves   []int
 	opening int // in a warm-up: after how many moves it is over
+	random  bool
+	seed    uint64 // of the random opponent
 }
 
 func (g *game) Phase() string {
@@ -144,6 +179,20 @@ func (g *game) mover() string { return players[len(g.moves)%2] }
 func (g *game) mark(at int) {
 	g.board[at] = g.mover()[0]
 	g.moves = append(g.moves, at)
+}
+
+// answer has the random opponent move, if it is its turn. What it marks follows from its seed and the moves so far.
+func (g *game) answer() {
+	if !g.random || g.Done() || g.mover() != "O" {
+		return
+	}
+	drawn := rand.New(rand.NewPCG(g.seed, uint64(len(g.moves)))).Perm(squares)
+	for _, at := range drawn {
+		if g.board[at] == 0 {
+			g.mark(at)
+			return
+		}
+	}
 }
 
 // Prompts asks the player whose turn it is.
@@ -173,14 +222,15 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 		at, count = slices.Index(g.board[:], 0), CountIllegal
 	}
 	g.mark(at)
+	g.answer()
 	return episode.Outcome{Counts: map[string]int64{count: 1}}, nil
 }
 
 func (g *game) Checkpoint() ([]byte, error) {
-	return json.Marshal(position{Moves: g.moves, Opening: g.opening})
+	return json.Marshal(position{Moves: g.moves, Opening: g.opening, Seed: g.seed})
 }
 
-// Result rewards both players.
+// Result rewards the learners.
 func (g *game) Result() (episode.Result, error) {
 	if !g.Done() {
 		return episode.Result{}, fmt.Errorf("tictactoe: the game is not over")
@@ -189,6 +239,9 @@ func (g *game) Result() (episode.Result, error) {
 	if w := g.winner(); w != 0 {
 		rewards = map[string]float64{"X": 0, "O": 0}
 		rewards[string(w)] = 1
+	}
+	if g.random {
+		delete(rewards, "O")
 	}
 	return episode.Result{Rewards: rewards}, nil
 }

@@ -149,6 +149,64 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
+// X alone is asked and rewarded; what the opponent marks differs between the games of a group, and is the same after a
+// resume.
+func TestRandomOpponent(t *testing.T) {
+	t.Parallel()
+	env, err := FromOptions(json.RawMessage(`{"opponent":"random","opening_moves":3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario, err := env.Scenario(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	openings := map[string]bool{}
+	for sample := range 20 {
+		g, err := env.Start(scenario, 1, sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkpoint, _ := g.Checkpoint()
+		openings[string(checkpoint[:len(`{"moves":[0,1,2,3]`)])] = true
+		for !g.Done() {
+			prompts, err := g.Prompts()
+			if err != nil || len(prompts) != 1 || prompts[0].Agent != "X" {
+				t.Fatalf("prompts %v, %v; want one of X", prompts, err)
+			}
+			before, _ := g.Checkpoint()
+			twin, err := env.Resume(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			play(t, g, prompts[0].Constraint.Choices[0])
+			play(t, twin, prompts[0].Constraint.Choices[0])
+			a, _ := g.Checkpoint()
+			b, _ := twin.Checkpoint()
+			if !bytes.Equal(a, b) {
+				t.Fatalf("resumed %s, want %s", b, a)
+			}
+		}
+		result, err := g.Result()
+		if _, x := result.Rewards["X"]; err != nil || !x || len(result.Rewards) != 1 {
+			t.Errorf("rewards %v, %v; want one of X", result.Rewards, err)
+		}
+	}
+	if len(openings) < 3 {
+		t.Errorf("the opponent answered %d ways in 20 games, want several", len(openings))
+	}
+}
+
+func TestOpponentMisuse(t *testing.T) {
+	t.Parallel()
+	for _, options := range []string{`{"opponent":"perfect"}`,
+		`{"opponent":"random","opening_moves":2,"opening_played":true}`} {
+		if _, err := FromOptions(json.RawMessage(options)); err == nil || !strings.Contains(err.Error(), "opponent") {
+			t.Errorf("options %s: %v, want an error that names opponent", options, err)
+		}
+	}
+}
+
 func TestPlayedOpeningForks(t *testing.T) {
 	t.Parallel()
 	env, err := New(Config{OpeningMoves: 3, OpeningPlayed: true})
