@@ -39,6 +39,9 @@ type Constraint struct {
 	Choices []string       `json:"choices,omitempty"`
 }
 
+// IsZero reports that anything may be answered.
+func (c Constraint) IsZero() bool { return c.Kind == Unconstrained }
+
 // Finish reasons of a completion. Anything else is not a finished turn.
 const (
 	FinishStop   = "stop"

@@ -11,6 +11,7 @@ type Turn struct {
 	PromptTokenIDs []int32       `json:"prompt_token_ids"`
 	TokenIDs       []int32       `json:"token_ids"`
 	Logprobs       []float32     `json:"logprobs"`
+	Constraint     Constraint    `json:"constraint,omitzero"` // what the answer was held to: Logprobs are of what it left
 	PolicyVersion  PolicyVersion `json:"policy_version"`
 	Engine         EngineID      `json:"engine"`
 	FinishReason   string        `json:"finish_reason"`

@@ -22,11 +22,13 @@ type batch struct {
 	rollout.Batch
 	Groups []struct {
 		rollout.Group
+		Constraints  []rollout.Constraint `json:"constraints"`
 		Trajectories []struct {
 			rollout.Trajectory
 			Turns []struct {
 				rollout.Turn
-				LossMask []int `json:"loss_mask"`
+				Constraint *int  `json:"constraint_index"`
+				LossMask   []int `json:"loss_mask"`
 			} `json:"turns"`
 		} `json:"trajectories"`
 	} `json:"groups"`
@@ -50,10 +52,16 @@ func TestTrainerLoop(t *testing.T) {
 			t.Fatalf("step %d: %+v", step, b.Batch)
 		}
 		for _, g := range b.Groups {
+			if !reflect.DeepEqual(g.Constraints, []rollout.Constraint{held}) {
+				t.Errorf("constraints %+v, want each once: %+v", g.Constraints, held)
+			}
 			for _, trajectory := range g.Trajectories {
 				for _, turn := range trajectory.Turns {
 					if n := len(turn.TokenIDs); n == 0 || n != len(turn.Logprobs) || n != len(turn.LossMask) || turn.LossMask[0] != 1 {
 						t.Errorf("lengths differ: %+v", turn)
+					}
+					if free := turn.Phase == "2"; free != (turn.Constraint == nil) {
+						t.Errorf("phase %s refers to constraint %v", turn.Phase, turn.Constraint)
 					}
 				}
 			}
@@ -105,6 +113,11 @@ func TestBatchIsWhatTheStoreHolds(t *testing.T) {
 	}
 	var got rollout.Batch
 	plain.into(&got)
+	for i := range got.Groups { // A turn of the JSON says by a number what its answer was held to.
+		for k := range got.Groups[i].Trajectories {
+			got.Groups[i].Trajectories[k].Turns[0].Constraint = held
+		}
+	}
 	if !sameJSON(t, got, want) {
 		t.Errorf("got  %s\nwant %+v", plain.body, want)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // batchSchema, groupSchema, trajectorySchema and turnSchema document a batch as writeBatchJSON writes it: rollout.Batch
-// with a loss_mask in every turn.
+// with a loss_mask in every turn, and each constraint once in its group.
 type batchSchema struct {
 	rollout.Batch
 	Groups []groupSchema `json:"groups"`
@@ -23,7 +23,8 @@ type batchSchema struct {
 
 type groupSchema struct {
 	rollout.Group
-	Trajectories []trajectorySchema `json:"trajectories"`
+	Constraints  []rollout.Constraint `json:"constraints,omitempty" doc:"What the answers of the group's turns were held to"`
+	Trajectories []trajectorySchema   `json:"trajectories"`
 }
 
 type trajectorySchema struct {
@@ -33,7 +34,9 @@ type trajectorySchema struct {
 
 type turnSchema struct {
 	rollout.Turn
-	LossMask []int `json:"loss_mask" doc:"As long as token_ids: 1 where the token was sampled and is trained on"`
+	Constraint      struct{} `json:"constraint,omitzero"`
+	ConstraintIndex *int     `json:"constraint_index,omitempty" doc:"Which of the group's constraints the answer was held to; none: it was free. Logprobs are of the distribution renormalised over what it allows"`
+	LossMask        []int    `json:"loss_mask" doc:"As long as token_ids: 1 where the token was sampled and is trained on"`
 }
 
 // The heads are the same values without their lists: an embedded field is hidden by a shallower one of the same
@@ -46,7 +49,8 @@ type (
 	}
 	groupHead struct {
 		*rollout.Group
-		Trajectories struct{} `json:"trajectories,omitzero"`
+		Constraints  []rollout.Constraint `json:"constraints,omitempty"`
+		Trajectories struct{}             `json:"trajectories,omitzero"`
 	}
 	trajectoryHead struct {
 		*rollout.Trajectory
@@ -54,9 +58,11 @@ type (
 	}
 	turnHead struct {
 		*rollout.Turn
-		PromptTokenIDs struct{} `json:"prompt_token_ids,omitzero"`
-		TokenIDs       struct{} `json:"token_ids,omitzero"`
-		Logprobs       struct{} `json:"logprobs,omitzero"`
+		Constraint      struct{} `json:"constraint,omitzero"`
+		ConstraintIndex *int     `json:"constraint_index,omitempty"`
+		PromptTokenIDs  struct{} `json:"prompt_token_ids,omitzero"`
+		TokenIDs        struct{} `json:"token_ids,omitzero"`
+		Logprobs        struct{} `json:"logprobs,omitzero"`
 	}
 )
 
@@ -85,7 +91,8 @@ func writeBatchJSON(w io.Writer, b *buffer.RawBatch) error {
 }
 
 func writeGroupJSON(out *bufio.Writer, g *rollout.Group) error {
-	if err := openList(out, groupHead{Group: g}, "trajectories"); err != nil {
+	list, numbers := constraintsOf(g)
+	if err := openList(out, groupHead{Group: g, Constraints: list}, "trajectories"); err != nil {
 		return err
 	}
 	for i := range g.Trajectories {
@@ -96,7 +103,9 @@ func writeGroupJSON(out *bufio.Writer, g *rollout.Group) error {
 		}
 		for k := range t.Turns {
 			separate(out, k)
-			if err := writeTurnJSON(out, &t.Turns[k]); err != nil {
+			number := numbers[0]
+			numbers = numbers[1:]
+			if err := writeTurnJSON(out, &t.Turns[k], number); err != nil {
 				return err
 			}
 		}
@@ -106,15 +115,32 @@ func writeGroupJSON(out *bufio.Writer, g *rollout.Group) error {
 	return err
 }
 
+// constraintsOf lists the constraints of a group, each once, and says for each turn which is its own.
+func constraintsOf(g *rollout.Group) (list []rollout.Constraint, numbers []*int) {
+	known := map[string]*int{"": nil}
+	for i := range g.Trajectories {
+		for k := range g.Trajectories[i].Turns {
+			c := &g.Trajectories[i].Turns[k].Constraint
+			text := string(c.Kind) + c.Pattern + strings.Join(c.Choices, "\x00")
+			if _, ok := known[text]; !ok {
+				number := len(list)
+				known[text], list = &number, append(list, *c)
+			}
+			numbers = append(numbers, known[text])
+		}
+	}
+	return list, numbers
+}
+
 // writeTurnJSON writes numbers by itself: encoding/json takes three times as long for them, and a batch of the
 // reference workload holds more than a million.
-func writeTurnJSON(out *bufio.Writer, t *rollout.Turn) error {
+func writeTurnJSON(out *bufio.Writer, t *rollout.Turn, constraint *int) error {
 	for _, v := range t.Logprobs {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return fmt.Errorf("logprob %v is not a number that JSON has", v)
 		}
 	}
-	if err := openList(out, turnHead{Turn: t}, "prompt_token_ids"); err != nil {
+	if err := openList(out, turnHead{Turn: t, ConstraintIndex: constraint}, "prompt_token_ids"); err != nil {
 		return err
 	}
 	writeTokens(out, t.PromptTokenIDs)

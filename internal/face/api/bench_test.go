@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -254,6 +255,7 @@ func referenceGroup(seq int) *rollout.Group {
 				t.Turns = append(t.Turns, rollout.Turn{
 					Phase: fmt.Sprintf("S%dM", 1901+turn), Engine: "engine-0", FinishReason: rollout.FinishStop,
 					PromptTokenIDs: slices.Concat(rules, board), TokenIDs: text(completion), Logprobs: logprobs(rng, completion),
+					Constraint: rollout.Constraint{Kind: rollout.RegexConstraint, Pattern: pattern(board)},
 				})
 			}
 			g.Trajectories = append(g.Trajectories, t)
@@ -261,6 +263,15 @@ func referenceGroup(seq int) *rollout.Group {
 	}
 	rollout.Normalise(g.Trajectories)
 	return g
+}
+
+// pattern is a regex as long as those of Diplomacy, the same for the same board.
+func pattern(board []int32) string {
+	var b strings.Builder
+	for _, id := range board[:80] {
+		fmt.Fprintf(&b, "%04d|", id%10_000)
+	}
+	return b.String()
 }
 
 // logprobs are 0 where the constraint left no choice, as for a third of the tokens.

@@ -300,6 +300,9 @@ func (f *fixture) ready(seqs ...int) {
 	}
 }
 
+// held is what the first turn of each trajectory of a fixture's group was held to.
+var held = rollout.Constraint{Kind: rollout.ChoiceConstraint, Choices: []string{"a", "b"}}
+
 func group(seq int) *rollout.Group {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ref := rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(seq)}
@@ -312,7 +315,8 @@ func group(seq int) *rollout.Group {
 				Reward: float64(sample),
 				Turns: []rollout.Turn{
 					{Phase: "1", PromptTokenIDs: []int32{1, 2, int32(seq)}, TokenIDs: []int32{7, 151643},
-						Logprobs: []float32{-0.25, -1e-7}, Engine: "e", FinishReason: "stop", Text: "a\"b"},
+						Logprobs: []float32{-0.25, -1e-7}, Engine: "e", FinishReason: "stop", Text: "a\"b",
+						Constraint: held},
 					{Phase: "2", PromptTokenIDs: []int32{1}, TokenIDs: []int32{8}, Logprobs: []float32{0}, Engine: "e",
 						FinishReason: "length"},
 				},

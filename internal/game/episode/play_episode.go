@@ -302,6 +302,7 @@ func record(ep *rollout.Episode, plan Plan, phase string, prompts []Prompt, comp
 			PromptTokenIDs: c.PromptTokenIDs,
 			TokenIDs:       c.TokenIDs,
 			Logprobs:       c.Logprobs,
+			Constraint:     prompts[i].Constraint,
 			PolicyVersion:  plan.Version,
 			Engine:         c.Engine,
 			FinishReason:   c.FinishReason,

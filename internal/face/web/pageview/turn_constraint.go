@@ -9,7 +9,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// Constraint is what an answer was held to: made again of the position, as it is not kept with the turn.
+// Constraint is what an answer was held to: made again of the position, so that
+// the orders are shown site by site.
 type Constraint struct {
 	Says  string
 	Sites []SiteOrders
@@ -37,7 +38,7 @@ func ConstraintOf(env runspec.Environment, saved *diplomacy.SavedGame, phaseName
 	kind := constraintKind(env)
 	if saved == nil {
 		if kind == "" {
-			return Constraint{Says: "its environment's own; it is not kept with the turn"}
+			return Constraint{Says: "its environment's own"}
 		}
 		return Constraint{Says: harmless(kind)}
 	}

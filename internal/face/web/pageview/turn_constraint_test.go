@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// What an answer was held to is made again of the position: it is not kept with the turn.
+// What an answer was held to is made again of the position, site by site.
 func TestConstraintOf(t *testing.T) {
 	t.Parallel()
 	m := diplomacy.Standard()

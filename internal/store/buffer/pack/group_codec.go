@@ -146,7 +146,7 @@ func (r *reader) usage() rollout.Usage {
 // minTrajectory and minTurn are the fewest bytes that one can take in the plan column.
 const (
 	minTrajectory = 21
-	minTurn       = 18
+	minTurn       = 21
 )
 
 func (w *writer) trajectories(ref rollout.GroupRef, ts []rollout.Trajectory) {
@@ -214,6 +214,7 @@ func (w *writer) turn(t *rollout.Turn) {
 	w.bytes([]byte(t.Text))
 	w.prompt(t.PromptTokenIDs)
 	w.completion(t.TokenIDs, t.Logprobs)
+	w.constraint(&t.Constraint)
 }
 
 func (r *reader) turn(t *rollout.Turn) {
@@ -225,4 +226,24 @@ func (r *reader) turn(t *rollout.Turn) {
 	t.Text = string(r.bytes())
 	t.PromptTokenIDs = r.prompt()
 	t.TokenIDs, t.Logprobs = r.completion()
+	t.Constraint = r.constraint()
+}
+
+// constraint writes what an answer was held to. Each text is written once in a record: games of a group share theirs
+// until they part.
+func (w *writer) constraint(c *rollout.Constraint) {
+	w.name(string(c.Kind))
+	w.name(c.Pattern)
+	w.uint(uint64(len(c.Choices)))
+	for _, choice := range c.Choices {
+		w.name(choice)
+	}
+}
+
+func (r *reader) constraint() rollout.Constraint {
+	c := rollout.Constraint{Kind: rollout.ConstraintKind(r.name()), Pattern: r.name()}
+	for range r.count(1) {
+		c.Choices = append(c.Choices, r.name())
+	}
+	return c
 }

@@ -257,6 +257,7 @@ func (w *JournalWriter) turn(out *writer, agent string, t *rollout.Turn) {
 	out.name(t.Phase)
 	out.int(int64(t.PolicyVersion))
 	out.float(t.Reward)
+	out.constraint(&t.Constraint)
 }
 
 // made reports whether a turn is this answer's.

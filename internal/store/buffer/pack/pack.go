@@ -22,7 +22,7 @@ import (
 const magic = 0xB7
 
 // format is the version of the layout. A reader refuses others.
-const format = 1
+const format = 2
 
 // kind says what a record holds.
 type kind byte

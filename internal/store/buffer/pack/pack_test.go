@@ -269,6 +269,10 @@ func randomTurn(rng *rand.Rand) rollout.Turn {
 	for i := range t.PromptTokenIDs {
 		t.PromptTokenIDs[i] = int32(100 + i/(10+rng.IntN(2)*rng.IntN(10)))
 	}
+	t.Constraint = []rollout.Constraint{
+		{}, {Kind: rollout.RegexConstraint, Pattern: "A PAR (H|D)\n"},
+		{Kind: rollout.ChoiceConstraint, Choices: []string{"a1", "b2"}},
+	}[rng.IntN(3)]
 	t.Logprobs = make([]float32, len(t.TokenIDs))
 	for i := range t.TokenIDs {
 		t.TokenIDs[i], t.Logprobs[i] = rng.Int32N(150_000), -rng.Float32()

@@ -141,7 +141,7 @@ func (j *Journal) trajectories() []rollout.Trajectory {
 }
 
 // minJournalTurn is the fewest bytes that a turn of a phase can take in the plan column.
-const minJournalTurn = 13
+const minJournalTurn = 16
 
 func (j *Journal) gameSince(r *reader) []byte {
 	head, tail, between := r.uint(), r.uint(), r.bytes()
@@ -177,6 +177,7 @@ func (j *Journal) turn(r *reader, agent string, number uint64) (t rollout.Turn) 
 	t.Phase = r.name()
 	t.PolicyVersion = rollout.PolicyVersion(r.int())
 	t.Reward = r.float()
+	t.Constraint = r.constraint()
 	return t
 }
 
