@@ -17,8 +17,8 @@ import tempfile
 import time
 
 import millrace
-from millrace_metrics import NAMES, STEP, values_of
-from millrace_trackers import offline_records
+from millrace.metrics import NAMES, STEP, values_of
+from millrace.trackers import offline_records
 
 STEPS = 12
 SPEC = {

@@ -60,7 +60,9 @@ def main(url):
     check(first.spec["steps"] == 4 and first.next_step == 0 and first.policy_version == 0, "attached to %r" % vars(first))
 
     with first.step(0) as s:
-        check(s.adapter_dir("/adapters/") == "/adapters/demo/step000000-generation%d" % first.generation, s.adapter_dir("/adapters/"))
+        mine, others = s.adapter_dir(), millrace.Client(url).run("demo", first.generation).step(0).adapter_dir()
+        check(mine.startswith("/adapters/demo/step000000-generation%d-" % first.generation), mine)
+        check(mine == s.adapter_dir("/adapters/") != others, "two processes write to %s" % mine)
         batch = s.batch
         rows = list(s.sequences())
         check(len(rows) == 16, "%d sequences" % len(rows))
@@ -68,12 +70,15 @@ def main(url):
             n = len(row["token_ids"])
             check(n == len(row["loss_mask"]) == len(row["logprobs"]) == row["input_tokens"] + row["output_tokens"], "lengths of %r" % row)
             check(sum(row["loss_mask"]) == row["output_tokens"] > 0, "mask of %r" % row)
+            held = None if row["sequence_index"] else {"kind": "choice", "choices": ["a", "b"]}
+            check(row["constraint"] == held and row["temperature"] == 1, "distribution of %r" % row)
             check(row["policy_version"] == 0 and row["sequences_in_trajectory"] == 2, "row %r" % row)
         with s.phase("train"):
             time.sleep(0.02)
             refused(RuntimeError, lambda: s.phase("load").__enter__())
         s.metrics["loss"] = 0.5
         s.metrics["broken"] = math.nan
+        refused(TypeError, lambda: s.metrics.update(epoch="first"))
         s.publish("/adapters/demo-v1")
     check(first.policy_version == 1 and first.next_step == 1, "after step 0: %r" % vars(first))
     record = client.call("GET", "/v1/runs/demo/steps/0")

@@ -1,4 +1,4 @@
-"""Tests of millrace_trackers.py and millrace_metrics.py with light fakes, by unittest or pytest; nothing to install."""
+"""Tests of trackers.py and metrics.py with light fakes, by unittest or pytest; nothing to install."""
 
 import contextlib
 import io
@@ -14,9 +14,9 @@ import unittest
 from unittest import mock
 
 import millrace
-import millrace_metrics
-import millrace_trackers
-from millrace_metrics import STEP, values_of
+from millrace import metrics as millrace_metrics
+from millrace import trackers as millrace_trackers
+from millrace.metrics import STEP, values_of
 
 
 def group(rewards, prompt=(10, 4, 6), completion=(5, 2, 3), sequences=2):
@@ -297,7 +297,7 @@ class Trainer(unittest.TestCase):
             self.assertIn(text, str(refused.exception))
         with mock.patch.dict(sys.modules, {"wandb": None}), self.assertRaises(ImportError) as missing:
             millrace_trackers.open_log("wandb", identity, Service())
-        self.assertIn("pip install 'millrace[wandb]'", str(missing.exception))
+        self.assertIn("pip install './clients/python[wandb]'", str(missing.exception))
 
     def test_identity(self):
         status = {"id": "demo@2", "spec": {"name": "demo"}, "started_at": "2026-11-23T05:06:33.871791924Z"}

@@ -11,7 +11,7 @@ if ! "$python" -c 'import wandb, tensorboard, mlflow, sqlalchemy, ruff, mypy' 2>
 	"$venv/bin/pip" install --quiet wandb tensorboard mlflow-skinny ruff mypy sqlalchemy alembic
 fi
 "$venv/bin/ruff" check clients/python
-"$venv/bin/mypy" --config-file clients/python/pyproject.toml clients/python/millrace.py clients/python/millrace_trackers.py
+"$venv/bin/mypy" --config-file clients/python/pyproject.toml clients/python/millrace
 (cd clients/python && "$OLDPWD/$python" -B -m unittest -v test_millrace_trackers)
 
 log=$(mktemp)

@@ -68,7 +68,7 @@ func TestPythonTrackers(t *testing.T) {
 
 // TestTrackersPage holds the table of docs/trackers.md to the list that steps are written by.
 func TestTrackersPage(t *testing.T) {
-	const show = "import millrace_metrics as m; print(m.table(), end='')"
+	const show = "from millrace import metrics as m; print(m.table(), end='')"
 	cmd := exec.CommandContext(t.Context(), python(t), "-B", "-c", show)
 	cmd.Dir = "../../../clients/python"
 	out, err := cmd.Output()
@@ -113,6 +113,7 @@ func specBody(t *testing.T, steps int) string {
 	t.Helper()
 	s := spec()
 	s.Steps = steps
+	s.Adapters.PathPrefix, s.Sampling.Temperature = "/adapters", 1
 	body, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
     run = millrace.Client("http://127.0.0.1:8700").run("diplomacy-qwen7b")
     run.log_to("wandb")                     # "tensorboard", "mlflow", or an object with log(values, step)
 
-millrace_metrics.py says what is written: the service's step records, so that it equals what `millrace run steps` shows.
+metrics.py says what is written: the service's step records, so that it equals what `millrace run steps` shows.
 
 Promises:
 
@@ -26,7 +26,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
-from millrace_metrics import NAMES, STEP, Record, values_of
+from .metrics import NAMES, STEP, Record, values_of
 
 _log = logging.getLogger("millrace")
 
@@ -398,4 +398,4 @@ def open_log(
     try:
         return TrackerLog(to, lambda: TRACKERS[to](identity, **options), read, names, gpus)
     except ImportError as err:
-        raise ImportError("%s is not installed (%s): pip install 'millrace[%s]'" % (to, err, to)) from err
+        raise ImportError("%s is not installed (%s): pip install './clients/python[%s]' in Millrace's repository" % (to, err, to)) from err

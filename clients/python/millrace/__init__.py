@@ -1,4 +1,4 @@
-"""Client of Millrace for trainers: one file, standard library only, Python 3.8 or newer.
+"""Client of Millrace for trainers: this file needs the standard library only, Python 3.10 or newer.
 
     import millrace
 
@@ -11,7 +11,7 @@
                 ...
             with s.phase("train"):
                 s.metrics["loss"] = train(rows)
-            s.publish(save(s.adapter_dir("/adapters")))     # writes the adapter, and publishes it: phase "publish"
+            s.publish(save(s.adapter_dir()))                # writes the adapter, and publishes it: phase "publish"
         # leaving the block records the step; leaving it by an exception does not
 
 Or one step at a time, after run.attach():
@@ -19,8 +19,12 @@ Or one step at a time, after run.attach():
     with run.step(run.next_step) as s:
         batch = s.batch
 
+What a trainer makes of the rows is in the modules beside this one: `rows` (advantages, merged turns, weights, token
+budgets), `compact` (the compact encoding), `tensors` and `constraints` (numpy, torch), `losses` (torch).
+`pip install './clients/python[torch]'` brings what they need.
+
 run.log_to("wandb"), or "tensorboard", "mlflow", or an object with log(values, step), writes each step there, too. That
-needs millrace_trackers.py and millrace_metrics.py beside this file.
+needs the package as a whole.
 
 Promises, and what they ask of you:
 
@@ -28,6 +32,10 @@ Promises, and what they ask of you:
 * Announcing a trainer (attach) fences off every process that was announced before: those get millrace.Fenced.
 * To go back to a checkpoint, attach with resume_from=K: steps from K on are given again while they are kept.
 * Each turn is one sequence. Token ids come from the engine; never make them again from the text.
+* Logprobs are of the distribution that was sampled from: after the row's temperature, and, where the row has a
+  `constraint`, renormalised over what that allows. A ratio of anything else is wrong; `tensors` refuses to make one.
+* A trajectory's advantage is (reward - mean) / std over the group's episodes of the same agent, std of the population;
+  0 where all rewards are equal. `rows.advantages` has others.
 * Should the service's Redis come back older than it was, all trainers are refused once (millrace.Fenced) and attach
   again; a step whose batch went with it is millrace.BatchLost until a trainer goes back behind that step.
 * Connection errors and 503s are tried again for `retry_for` seconds; then millrace.Unavailable is raised.
@@ -35,7 +43,7 @@ Promises, and what they ask of you:
   step to a directory of its own (Step.adapter_dir names one) and leave it alone. Other weights under a version, or from a
   directory that serves, are millrace.Conflict.
 * While no engine can load a version, publish waits for `publish_for` seconds: that is never the adapter's fault.
-* Metrics are numbers; one that is not finite is left out of the record.
+* Metrics are numbers: anything else is refused as it is set. One that is not finite is left out of the record.
 * The phases of a step run one after the other; what they leave of the step's time is reported as "other".
 
 Objects are not safe for use by several threads. With several ranks, let rank 0 attach, record and publish, tell
@@ -49,14 +57,17 @@ import contextlib
 import gzip
 import http.client
 import json
+import logging
 import math
 import os
 import random
+import shutil
 import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 __all__ = [
@@ -64,6 +75,10 @@ __all__ = [
     "Conflict", "Invalid", "sequences",
 ]
 
+__version__ = "0.1.0"
+
+_log = logging.getLogger("millrace")
+_SAY_EVERY = 30.0  # seconds between two lines of the log about a server that does not answer
 _URN = "urn:millrace:problem:"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _RETRY_STATUS = (408, 429, 502, 503, 504)
@@ -173,7 +188,8 @@ class Client:
 
     def _again(self, attempt: Callable[[], Any], retry_for: Optional[float] = None) -> Any:
         retry_for = self.retry_for if retry_for is None else retry_for
-        deadline = self.clock() + retry_for
+        began = said = self.clock()
+        deadline = began + retry_for
         pause = 0.1
         while True:
             try:
@@ -181,6 +197,12 @@ class Client:
             except _Lost as lost:
                 if self.clock() + pause > deadline:
                     raise Unavailable("%s: no answer for %.0f seconds: %s" % (self.url, retry_for, lost)) from lost
+                if pause == 0.1 or self.clock() - said >= _SAY_EVERY:
+                    said = self.clock()
+                    _log.warning(
+                        "%s does not answer since %.0f s (%s); trying for %.0f s more. Is the URL right, and the server up?",
+                        self.url, said - began, lost, deadline - said,
+                    )
             self.sleep(pause * random.uniform(0.75, 1.25))
             pause = min(2 * pause, 5.0)
 
@@ -239,6 +261,7 @@ class Run:
         self.policy_version = 0
         self.spec: Dict[str, Any] = {}
         self._logs: List[Any] = []
+        self._process = uuid.uuid4().hex[:8]  # of this process alone, whatever run, service or Redis comes back
         self._path = "/v1/runs/" + urllib.parse.quote(name, safe="")
 
     def attach(self, resume_from: Optional[int] = None) -> "Run":
@@ -248,6 +271,12 @@ class Run:
         self.generation, self.next_step = answer["generation"], answer["next_step"]
         self.policy_version, self.spec = answer["policy_version"], answer["spec"]
         return self
+
+    def sampling(self) -> Dict[str, Any]:
+        """How the run's tokens are sampled: temperature, top_p, top_k, max_tokens. It never changes in a run."""
+        if not self.spec:  # a rank that was told its generation
+            self.spec = self.status()["spec"]
+        return dict(self.spec.get("sampling") or {})
 
     def status(self) -> Dict[str, Any]:
         """The run as the service sees it: state, buffer by state, engines, waits."""
@@ -268,15 +297,15 @@ class Run:
         TensorBoard's `logdir`, MLflow's `experiment` and `tracking_uri`. Rank 0 alone writes. A tracker that fails
         never fails a step.
         """
-        import millrace_trackers  # here, so that this file works alone
+        from . import trackers  # here, so that this file works alone
 
         if self.rank != 0:
             return self
-        identity = millrace_trackers.identity_of(self._started())
+        identity = trackers.identity_of(self._started())
         # A client of its own: it must not share this one between threads, nor wait as long as a trainer does.
         reader = Client(self.client.url, self.client.token, retry_for=5.0, timeout=10.0)
         path = self._path
-        log = millrace_trackers.open_log(
+        log = trackers.open_log(
             tracker, identity, lambda what: reader.call("GET", path + what), names, gpus, **options
         )
         self._logs.append(log)
@@ -332,6 +361,42 @@ class Run:
         return policy
 
 
+    def prune_adapters(self, keep: int = 2) -> List[str]:
+        """Deletes the directories of retired versions below the run's prefix, the newest `keep` of them excepted.
+
+        Answers what was deleted. A version is retired once no engine may need its weights again.
+        """
+        listed = self.client.call("GET", self._path + "/policies")
+        policies = sorted(listed["policies"], key=lambda policy: policy["version"])
+        retired = [policy["path"] for policy in policies if policy["state"] == "retired"]
+        used = {policy["path"] for policy in policies if policy["state"] != "retired"}
+        prefix = os.path.join(self._prefix(), "")
+        gone = [path for path in retired[: len(retired) - keep] if path.startswith(prefix) and path not in used and os.path.isdir(path)]
+        for path in gone:
+            shutil.rmtree(path)
+        return gone
+
+    def _prefix(self) -> str:
+        if not self.spec:
+            self.spec = self.status()["spec"]
+        return str(self.spec["adapters"]["path_prefix"])
+
+
+class _Metrics(Dict[str, float]):
+    """A step's figures; each is a number, or is refused as it is set."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        try:
+            number = float(value)  # a tensor of one element is a number, too
+        except (TypeError, ValueError):
+            raise TypeError("metric %r is %r; metrics are numbers" % (name, value)) from None
+        super().__setitem__(str(name), number)
+
+    def update(self, *others: Any, **more: Any) -> None:
+        for name, value in dict(*others, **more).items():
+            self[name] = value
+
+
 class Step:
     """One optimizer step: its batch, and where its time goes."""
 
@@ -341,7 +406,7 @@ class Step:
         self.run, self.number, self.timeout = run, number, timeout
         self.batch: Dict[str, Any] = {}
         self.phases: Dict[str, float] = {}
-        self.metrics: Dict[str, float] = {}
+        self.metrics: Dict[str, float] = _Metrics()
         self.record: Optional[Dict[str, Any]] = None  # the service's own record, once the step is recorded
         self.done = False
         self._started = 0.0
@@ -372,13 +437,19 @@ class Step:
         with self.phase("publish"):
             return self.run.publish(path, version, timeout)
 
-    def adapter_dir(self, prefix: str) -> str:
-        """A directory below `prefix` that no other attempt at any step of the run writes to: the generation is this process's own."""
-        return "%s/%s/step%06d-generation%d" % (prefix.rstrip("/"), self.run.name, self.number, self.run.generation or 0)
+    def adapter_dir(self, prefix: Optional[str] = None) -> str:
+        """A directory below the run's adapters.path_prefix (or `prefix`) that nobody else ever writes to.
+
+        Its name has the step, the generation, and a part that this process drew: a run of the same name in another
+        service, or after its Redis was emptied, has other directories.
+        """
+        return "%s/%s/step%06d-generation%d-%s" % (
+            (prefix or self.run._prefix()).rstrip("/"), self.run.name, self.number, self.run.generation or 0, self.run._process
+        )
 
     def sequences(self) -> Iterator[Dict[str, Any]]:
         """The batch as flat sequences; see the function of the same name."""
-        return sequences(self.batch)
+        return sequences(self.batch, self.run.sampling())
 
     def _add(self, name: str, seconds: float) -> None:
         self.phases[name] = self.phases.get(name, 0.0) + seconds
@@ -431,19 +502,25 @@ class Step:
         run.next_step = max(run.next_step, self.number + 1)
 
 
-def sequences(batch: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+def sequences(batch: Dict[str, Any], sampling: Optional[Dict[str, Any]] = None) -> Iterator[Dict[str, Any]]:
     """Flattens a batch: one dict per turn, the sequences of a trajectory one after the other.
 
     token_ids is the whole sequence, prompt and completion; loss_mask and logprobs have its length, with 0 and 0.0
     on the prompt. sequences_in_trajectory tells how many siblings a sequence has, so that a loss can be averaged within
-    a trajectory and long games do not count for more.
+    a trajectory and long games do not count for more. `sampling` is the run's (Run.sampling): rows carry its
+    temperature, top_p and top_k, None where it is not given. `constraint` is what the completion was held to,
+    {"kind": "regex" | "grammar", "pattern"} or {"kind": "choice", "choices"}; None: it was free.
     """
+    sampling = sampling or {}
+    drawn = {key: sampling.get(key, default) for key, default in (("temperature", None), ("top_p", None), ("top_k", 0))}
     for group in batch["groups"]:
         group_id = "%s/%d" % (group["ref"]["run"], group["ref"]["seq"])
+        constraints = group.get("constraints") or []
         for trajectory in group["trajectories"]:
             turns = trajectory["turns"] or []
             for index, turn in enumerate(turns):
                 prompt, completion = turn["prompt_token_ids"], turn["token_ids"]
+                held = turn.get("constraint_index")
                 yield {
                     "sequence_id": "%s/%d" % (trajectory["trajectory_id"], index),
                     "sequence_index": index,
@@ -461,6 +538,8 @@ def sequences(batch: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
                     "turn_reward": turn["reward"],
                     "advantage": trajectory["advantage"],
                     "policy_version": turn["policy_version"],
+                    "constraint": None if held is None else constraints[held],
+                    **drawn,
                     "stop_reason": turn["finish_reason"],
                     "truncated": trajectory["truncated"],
                     "metadata": {"phase": turn["phase"], "engine": turn["engine"], "timing": turn.get("timing")},
