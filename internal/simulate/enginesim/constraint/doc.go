@@ -1,6 +1,6 @@
 // Package constraint restricts generated text to a regular language, token by token.
 //
-// A regular expression, a list of choices, an EBNF grammar, or a JSON schema written as one, becomes
+// A regular expression, a list of choices, or an EBNF grammar becomes
 // a tree of package regexp/syntax, the tree a byte automaton (nfa.go), and the automaton is determinised only
 // where sampling walks (automaton.go): from each state visited, the vocabulary's trie is walked
 // along the bytes the state allows, which gives the tokens that may come next. States from which
