@@ -64,31 +64,3 @@ func TestDetokenize(t *testing.T) {
 		t.Errorf("%d %s", back.status, back.body)
 	}
 }
-
-func TestChat(t *testing.T) {
-	t.Parallel()
-	r := start(t, fast())
-	const messages = `"messages": [{"role": "user", "content": [{"type": "text", "text": "Orders?"}]}], "structured_outputs": {"choice": ["A PAR H"]}`
-	got := r.post("/v1/chat/completions",
-		`{`+messages+`, "logprobs": true, "top_logprobs": 2, "return_token_ids": true}`)
-	var c chatResponse
-	if err := json.Unmarshal([]byte(got.body), &c); err != nil || got.status != 200 {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
-	choice := c.Choices[0]
-	if choice.Message.Content != "A PAR H" || choice.Message.Role != "assistant" || !strings.HasPrefix(c.ID,
-		"chatcmpl-") ||
-		c.Object != "chat.completion" {
-		t.Errorf("%s", got.body)
-	}
-	if n := len(choice.TokenIDs); n != len(choice.Logprobs.Content) || n != c.Usage.CompletionTokens ||
-		len(c.PromptTokenIDs) != c.Usage.PromptTokens {
-		t.Errorf("%d tokens, usage %+v", n, c.Usage)
-	}
-	if stream := r.post("/v1/chat/completions", `{`+messages+`, "stream": true}`); stream.status != 400 {
-		t.Errorf("a stream: %d %s", stream.status, stream.body)
-	}
-	if bad := r.post("/v1/chat/completions", `{"messages": []}`); bad.status != 400 {
-		t.Errorf("%d %s", bad.status, bad.body)
-	}
-}

@@ -18,7 +18,6 @@ func (e *Engine) routes() http.Handler {
 	table.add("GET /metrics", e.scrape)
 	table.add("GET /v1/models", e.models)
 	table.add("POST /v1/completions", e.completions)
-	table.add("POST /v1/chat/completions", e.chat)
 	table.add("POST /detokenize", e.detokenize)
 	if e.cfg.RuntimeLoRA {
 		table.add("POST /v1/load_lora_adapter", e.loadLoRA)

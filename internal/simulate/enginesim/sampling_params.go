@@ -10,8 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
 )
 
-// samplingFields are the fields that completions and chat completions share. Pointers tell
-// absent from zero.
+// samplingFields are the fields that say how to sample. Pointers tell absent from zero.
 type samplingFields struct {
 	Model          string             `json:"model"`
 	N              *int               `json:"n"`
