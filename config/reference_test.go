@@ -11,12 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/settingstest"
 )
 
 // TestEveryServiceKeyHasItsRow: a new field of the configuration is documented in the table, or this fails.
 func TestEveryServiceKeyHasItsRow(t *testing.T) {
 	t.Parallel()
-	serviceTable.Holds(t.Errorf, reflect.TypeFor[Service]())
+	settingstest.Hold(t, serviceTable, reflect.TypeFor[Service]())
 }
 
 // TestReferenceHasEveryOption: the options of environments stand in the same page, by hand, with their defaults.

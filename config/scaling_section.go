@@ -2,15 +2,11 @@ package config
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/settings/document"
-	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/provider"
 	"github.com/millrace/millrace/internal/scaling/provider/exec"
 	"github.com/millrace/millrace/internal/scaling/provider/kubernetes"
@@ -49,48 +45,6 @@ const (
 	ProviderProcess    = "process"
 	ProviderExec       = "exec"
 )
-
-// scalingProviders are the providers, as the section names them.
-var scalingProviders = []string{ProviderAdvise, ProviderProcess, ProviderExec, ProviderKubernetes}
-
-const defaultWindow = 10 * time.Second
-
-// scalingRows are the keys of the section.
-func scalingRows() []settings.Key {
-	rows := []settings.Key{
-		{Path: "scaling", Doc: "the service decides how many engines there are, and gets them (docs/scaling.md); the fleet " +
-			"is what operators and lists make it, if not given"},
-		{Path: "scaling.provider", Required: true, OneOf: scalingProviders,
-			Doc: "what gets engines and gives them back (docs/providers.md); advise gets none: others go by the number that " +
-				"is wanted"},
-		{Path: "scaling.deployment", Example: "rl-team-a",
-			Doc: "the name by which providers know this deployment's engines, and tell them from others'. If not given, it " +
-				"is made of redis.url and redis.prefix: engines are not known any more when these change, nor to workers " +
-				"that reach the same Redis by another address"},
-		{Path: "scaling.window", Default: rollout.Duration(defaultWindow), Min: limit(0.1), Max: limit(600), Live: true,
-			Doc: "how often is decided"},
-	}
-	rows = append(rows, below("scaling", liveScalingKeys())...)
-	rows = append(rows, settings.Key{Path: "scaling.kubernetes",
-		Doc: "engines that are pods, one for each (docs/kubernetes.md); of provider kubernetes"})
-	rows = append(rows, below("scaling.kubernetes", kubernetes.Keys)...)
-	rows = append(rows, settings.Key{Path: "scaling.process",
-		Doc: "engines that are processes of the worker's host (docs/providers.md); of provider process"})
-	rows = append(rows, below("scaling.process", process.Keys)...)
-	rows = append(rows, settings.Key{Path: "scaling.exec",
-		Doc: "engines that your own commands start, stop and list (docs/providers.md); of provider exec"})
-	return append(rows, below("scaling.exec", exec.Keys)...)
-}
-
-// liveScalingKeys is what scaling goes by: workers take it up while they run, and nothing of how engines are got.
-func liveScalingKeys() settings.Table {
-	table := settings.Table{Keys: slices.Clone(scaling.Keys.Keys)}
-	for i := range table.Keys {
-		key := &table.Keys[i]
-		key.Live = key.Of(&scaling.Config{}).Kind() != reflect.Struct // its keys are
-	}
-	return table
-}
 
 // below is the rows of a table as those of a section.
 func below(section string, table settings.Table) []settings.Key {

@@ -1,19 +1,23 @@
 package config
 
 import (
+	_ "embed"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/internal/engine/address/discovery"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/settings/document"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/provider/exec"
+	"github.com/millrace/millrace/internal/scaling/provider/kubernetes"
+	"github.com/millrace/millrace/internal/scaling/provider/process"
 	"github.com/millrace/millrace/internal/store/redisserver"
 	"github.com/millrace/millrace/worker/workerconfig"
 )
@@ -89,35 +93,10 @@ type APILimits struct {
 
 // DefaultService is the configuration where no file says anything: everything on this machine, at its usual port.
 func DefaultService() Service {
-	return Service{
-		Listen: "127.0.0.1:8700", LogLevel: "info",
-		Axiom:  Axiom{URL: "https://api.axiom.co"},
-		Limits: defaultLimits(),
-		Config: workerconfig.Config{
-			Config: connections.Config{
-				Redis: connections.Redis{URL: "redis://127.0.0.1:6379/0", Prefix: "millrace",
-					WaitFor: rollout.Duration(time.Second)},
-				Temporal:    connections.Temporal{Address: "127.0.0.1:7233", Namespace: "default", TaskQueuePrefix: "millrace"},
-				OTel:        connections.OTel{TraceRatio: 0.1},
-				Spool:       connections.Spool{MaxBytes: 256 << 20},
-				RetainSteps: 2,
-			},
-			RetentionRuns: 10_000,
-			Worker:        workerconfig.Worker{DispatchQueue: 16384, Preflight: "refuse", Listen: workerconfig.DefaultListen},
-		},
-	}
+	var s Service
+	serviceTable.SetDefaults(&s)
+	return s
 }
-
-// defaultLimits is what nobody notices who uses the service as it is meant to be used.
-func defaultLimits() APILimits {
-	return APILimits{
-		MaxBodyBytes: 1 << 20, ClaimWait: rollout.Duration(time.Minute),
-		Runs: 50, GamesPerRun: 8192, Engines: 256, Requests: 256, WaitingClaims: 4096, Streams: 256,
-		Connections: 8192, ConnectionsPerAddress: 128, StepMetricsBytes: 32 << 10,
-	}
-}
-
-func limit(x float64) *float64 { return settings.Bound(x) }
 
 // ServiceSchema is the JSON schema of the service's configuration; schema/service.schema.json holds it.
 func ServiceSchema() []byte {
@@ -125,143 +104,16 @@ func ServiceSchema() []byte {
 	return serviceTable.Schema("Millrace service configuration", &defaults)
 }
 
-var serviceTable = settings.Table{
-	Keys: append(scalingRows(), []settings.Key{
-		{Path: "listen", Required: true, Example: "0.0.0.0:8700",
-			Doc: "address of the HTTP API, host:port; anything but a loopback address needs tokens"},
-		{Path: "log_level", OneOf: []string{"debug", "info", "warn", "error"}, Live: true,
-			Doc: "the least that is logged; MILLRACE_LOG_LEVEL and --log-level take its place"},
-		{Path: "page_url", Example: "https://millrace.example.org/rl",
-			Doc: "where people reach the operator's page, for links to it; MILLRACE_PAGE_URL takes its place. If not given, " +
-				"the address where a server listens, unless that is every interface"},
-		{Path: "tls", Doc: "the API's certificate, read again when its files change; plain HTTP without one"},
-		{Path: "tls.cert_file", Doc: "certificate chain, PEM"},
-		{Path: "tls.key_file", Doc: "its key, PEM"},
-		{Path: "tls.client_ca_file",
-			Doc: "authorities, PEM, of which every client must show a certificate; none is asked for, if not given"},
-		{Path: "auth", Doc: "who may do what, beside MILLRACE_TOKENS, whose bearers are operators (docs/security.md)"},
-		{Path: "auth.tokens_file", Example: "/etc/millrace/tokens.yaml",
-			Doc: "roles and the hashes of their tokens, read again when it changes; MILLRACE_TOKENS_FILE takes its " +
-				"place"},
-		{Path: "auth.trusted_proxies", Live: true, Example: "[10.0.0.0/24]",
-			Doc: "networks of proxies whose X-Forwarded-For names the client, in audits and for the limits by address"},
-		{Path: "redis", Doc: "where the buffer is"},
-		{Path: "redis.url", Required: true,
-			Doc: "redis://, redis+sentinel:// or redis+cluster:// address (rediss for TLS), or unix://; " +
-				"MILLRACE_REDIS_URL takes its place when it holds a password"},
-		{Path: "redis.prefix", Required: true, Doc: "of every key, so that deployments can share a Redis"},
-		{Path: "redis.wait_replicas",
-			Doc: "how many replicas must have a grant, a step's record or a new trainer before it is answered " +
-				"(docs/guarantees.md)"},
-		{Path: "redis.wait_for", Doc: "how long they may take; then the call is refused, to be asked again"},
-		{Path: "temporal", Doc: "where the workflows are"},
-		{Path: "temporal.address", Required: true,
-			Doc: "host:port of Temporal's frontend; TEMPORAL_ADDRESS takes its place"},
-		{Path: "temporal.namespace", Required: true, Doc: "Temporal namespace; TEMPORAL_NAMESPACE takes its place"},
-		{Path: "temporal.task_queue_prefix", Required: true,
-			Doc: "of the task queues and workflow ids, so that deployments can share a namespace"},
-		{Path: "temporal.tls", Doc: "whether to speak TLS; always with TEMPORAL_API_KEY"},
-		{Path: "temporal.ui_url", Example: "http://127.0.0.1:8233",
-			Doc: "Temporal's web UI, to which the operator's page links (docs/temporal.md); TEMPORAL_UI_URL takes its place"},
-		{Path: "axiom", Doc: "where events are shipped to; the token comes from AXIOM_TOKEN"},
-		{Path: "axiom.dataset", Doc: "Axiom dataset; nothing is shipped without one"},
-		{Path: "axiom.url", Required: true, Doc: "address of Axiom"},
-		{Path: "axiom.org_id", Doc: "organisation of a personal token (xapt-); API tokens (xaat-) have their own"},
-		{Path: "otel", Doc: "where traces and metrics are exported to by OTLP over HTTP (docs/metrics.md)"},
-		{Path: "otel.endpoint", Example: "http://127.0.0.1:4318",
-			Doc: "base address of a collector; OTEL_EXPORTER_OTLP_ENDPOINT takes its place; nothing is exported without " +
-				"one"},
-		{Path: "otel.trace_ratio", Min: limit(0), Max: limit(1),
-			Doc: "share of the groups that are traced, with their games, turns and calls of engines; " +
-				"OTEL_TRACES_SAMPLER_ARG takes its place"},
-		{Path: "spool", Doc: "where facts wait on the disk while Redis does not answer (docs/telemetry.md)"},
-		{Path: "spool.dir", Example: "/var/lib/millrace/spool",
-			Doc: "a folder that outlives the process; MILLRACE_SPOOL_DIR takes its place. If not given, millrace/spool " +
-				"in $XDG_STATE_HOME, ~/.local/state or the folder for temporary files"},
-		{Path: "spool.max_bytes", Min: limit(0), Max: limit(1 << 40),
-			Doc: "bound of one process; facts beyond it are lost, and counted. 0: facts wait in memory only"},
-		{Path: "limits", Doc: "what a client of the API may ask for"},
-		{Path: "limits.max_body_bytes", Live: true, Min: limit(1 << 10), Max: limit(64 << 20), Doc: "size of a request"},
-		{Path: "limits.claim_wait", Live: true, Above: limit(0), Max: limit(600),
-			Doc: "the longest that a claim may wait, whatever it asks for"},
-		{Path: "limits.runs", Live: true, Min: limit(1), Max: limit(100_000),
-			Doc: "runs that go on at a time; one more is refused"},
-		{Path: "limits.games_per_run", Live: true, Min: limit(1), Max: limit(100_000_000),
-			Doc: "games that one run may have outstanding: buffer.depth x buffer.groups_per_step x (group.samples + " +
-				"group.oversample)"},
-		{Path: "limits.engines", Live: true, Min: limit(1), Max: limit(100_000),
-			Doc: "engines in the fleet, those that engines_from names not counted against it"},
-		{Path: "limits.requests", Live: true, Min: limit(8), Max: limit(100_000),
-			Doc: "requests in progress at a time in one server; claims that wait and streams are not among them"},
-		{Path: "limits.waiting_claims", Live: true, Min: limit(8), Max: limit(1_000_000),
-			Doc: "claims that wait at a time in one server; three quarters of them for one run at most"},
-		{Path: "limits.streams", Live: true, Min: limit(4), Max: limit(100_000),
-			Doc: "streams of events at a time in one server; three quarters of them for one run at most"},
-		{Path: "limits.connections", Live: true, Min: limit(16), Max: limit(1_000_000),
-			Doc: "connections open at a time in one server; its limit of open files, less 64, lowers it"},
-		{Path: "limits.connections_per_address", Live: true, Min: limit(4), Max: limit(1_000_000),
-			Doc: "connections open at a time from one address that have not shown a token yet"},
-		{Path: "limits.step_metrics_bytes", Live: true, Min: limit(64), Max: limit(1 << 20),
-			Doc: "metrics of one step record, as JSON; every record is kept"},
-		{Path: "retain_steps", Min: limit(0), Max: limit(1000),
-			Doc: "steps whose batches are kept after they were trained on, for a trainer that goes back to a " +
-				"checkpoint"},
-		{Path: "retention", Live: true, Min: limit(0), Example: "30d",
-			Doc: "how long a run is kept once it is over; then a worker deletes it. 0: until somebody does"},
-		{Path: "retention_runs", Live: true, Min: limit(0), Max: limit(1_000_000),
-			Doc: "how many runs are kept that are over, the newest ones; a worker deletes the others. 0: all"},
-		{Path: "worker", Doc: "bounds of one worker process"},
-		{Path: "worker.games", Min: limit(0), Max: limit(100_000),
-			Doc: "games played at a time; 0: as many as fit into the memory that the worker may use"},
-		{Path: "worker.dispatch_queue", Min: limit(1), Max: limit(1_000_000),
-			Doc: "requests that may wait for an engine"},
-		{Path: "worker.preflight",
-			OneOf: []string{"refuse", "warn", "off"},
-			Doc: "what a worker does that cannot go on with what another version has begun (docs/upgrades.md): end " +
-				"with an error, log one and go on, or not look"},
-		{Path: "worker.listen", Example: "127.0.0.1:8701",
-			Doc: "host:port of /healthz, /readyz and /metrics, which ask for no token (docs/security.md); empty: none; " +
-				"where the default is taken, by another worker of this machine, a worker goes on without"},
-		{Path: "worker.dispatch_log", Example: "dispatch.log",
-			Doc: "a file for every event that the worker's dispatcher is given and what it decides, up to 1 GiB, which " +
-				"millrace-lab replay-dispatch replays; none, if not given"},
-		{Path: "engines", Live: true, Doc: "engines that are in the fleet from the start; others join over the API"},
-		{Path: "engines.id", Doc: "the engine's name; made from its address, if not given"},
-		{Path: "engines.url", Required: true, Example: "http://10.0.0.7:8000",
-			Doc: "http://host:port of a vLLM server, without /v1"},
-		{Path: "engines_from", Live: true, Example: "dns:vllm.internal:8000",
-			Doc: "a list of engines that is read every 10 s: file:/path with an address per line, or dns:name:port; " +
-				"engines that it no longer names leave when they have finished"},
-		{Path: "engine_urls",
-			Doc: "where engines may be, and which key and TLS they are reached with (docs/engines.md)"},
-		{Path: "engine_urls.allow", Example: "10.0.0.0/8",
-			Doc: "ranges, hosts such as *.gpu.internal, or beginnings of URLs; no other engines may be added; empty: " +
-				"any but link-local and the like"},
-		{Path: "engine_urls.deny", Doc: "the same, of where no engine may be, whatever allow says"},
-		{Path: "engine_urls.keys_file",
-			Doc: "an absolute path; lines of engines, as in allow, and their API key; read again when it changes"},
-		{Path: "engine_urls.tls",
-			Doc: "how connections to some https engines are secured; the first entry that means an engine holds"},
-		{Path: "engine_urls.tls.engines", Required: true, Example: "https://*.gpu.internal",
-			Doc: "which engines, as in allow"},
-		{Path: "engine_urls.tls.ca_file",
-			Doc: "PEM file of who may have signed the engine's certificate; empty: who the system trusts"},
-		{Path: "engine_urls.tls.cert_file",
-			Doc: "PEM file of the certificate that the service shows; read for each connection"},
-		{Path: "engine_urls.tls.key_file", Doc: "PEM file of its key"},
-		{Path: "engine_urls.tls.server_name",
-			Doc: "the name that the engine's certificate is for; empty: the host of its address"},
-		{Path: "engines.max_in_flight", Min: limit(0), Max: limit(100_000),
-			Doc: "requests at a time, over all workers; 0 leaves it to the service"},
-	}...),
-	Hints: map[string]string{
-		"tokens":           "secrets do not belong in this file; set the environment variable MILLRACE_TOKENS",
-		"token":            "secrets do not belong in this file; set the environment variable MILLRACE_TOKENS",
-		"axiom.token":      "secrets do not belong in this file; set the environment variable AXIOM_TOKEN",
-		"temporal.api_key": "secrets do not belong in this file; set the environment variable TEMPORAL_API_KEY",
-		"redis.password":   "secrets do not belong in this file; set the environment variable MILLRACE_REDIS_URL",
-	},
-}
+// serviceTable is every key: the file's rows, and those of the parts of the service, below their sections.
+var serviceTable = func() settings.Table {
+	t := settings.ReadTable(serviceKeys)
+	t.Keys = slices.Concat(t.Keys, below("scaling", scaling.Keys), below("scaling.kubernetes", kubernetes.Keys),
+		below("scaling.process", process.Keys), below("scaling.exec", exec.Keys))
+	return t
+}()
+
+//go:embed service_keys.json
+var serviceKeys []byte
 
 // ReadService reads the service's configuration from YAML, nil meaning that there is no file, and lets
 // environment variables take the place of what it says. Flags come last and are the caller's. Its error is

@@ -5,12 +5,17 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/kit/settings/settingstest"
 )
 
 // TestEverySettingHasItsRow: a new field of the configuration is documented in the table, or this fails.
 func TestEverySettingHasItsRow(t *testing.T) {
 	t.Parallel()
-	Keys.Holds(t.Errorf, reflect.TypeFor[Config]())
+	settingstest.Hold(t, Keys, reflect.TypeFor[Config]())
+	if key, _ := Keys.Key("max"); *key.Max != MostEngines {
+		t.Errorf("max: the bound is not %d", MostEngines)
+	}
 }
 
 // What an operator sets holds over the configuration, key by key, whatever way it took: a merge patch, a command line,

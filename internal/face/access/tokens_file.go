@@ -1,6 +1,7 @@
 package access
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 	"time"
@@ -22,27 +23,10 @@ type tokenLine struct {
 	Expires string   `json:"expires"`
 }
 
-const sha256Doc = "SHA-256 of the token, 64 hexadecimal digits; millrace config token prints it"
+var tokensTable = settings.ReadTable(tokensKeys)
 
-var tokensTable = settings.Table{
-	Keys: []settings.Key{
-		{Path: "tokens", Doc: "who may do what"},
-		{Path: "tokens.name", Required: true, Doc: "its holder's name, in audits and logs"},
-		{Path: "tokens.role", Required: true,
-			OneOf: []string{string(Operator), string(Trainer), string(Reader)},
-			Doc:   "what it may do"},
-		{Path: "tokens.runs", Doc: "names of runs that it is for, with * for any text; an operator's token has none"},
-		{Path: "tokens.sha256", Doc: sha256Doc, Required: true},
-		{Path: "tokens.expires", Doc: "when it ends, such as 2027-01-31T00:00:00Z; never, if not given"},
-	},
-	Hints: map[string]string{
-		"tokens.token": "the token itself never stands here; write its SHA-256 under sha256, as millrace " +
-			"token new prints it",
-		"tokens.secret": "the token itself never stands here; write its SHA-256 under sha256, as millrace " +
-			"token new prints it",
-		"tokens.run": "did you mean runs, a list?",
-	},
-}
+//go:embed tokens_keys.json
+var tokensKeys []byte
 
 // ReadTokens reads a file of grants from YAML or JSON. Its error is settings.Faults: everything that is wrong, with
 // places in the file called name.

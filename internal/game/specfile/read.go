@@ -19,7 +19,7 @@ type File struct {
 	Demo demo.Section `json:"demo,omitzero"`
 }
 
-var table = settings.Table{Keys: slices.Concat(spec.Table().Keys, demo.Keys), Hints: spec.Table().Hints}
+var table = settings.Table{Keys: slices.Concat(spec.Table().Keys, demo.Keys.Keys), Hints: spec.Table().Hints}
 
 // Schema is the JSON schema of run specs' files, for editors.
 func Schema() []byte {
@@ -30,7 +30,7 @@ func Schema() []byte {
 // empty is what a file says that says nothing.
 func empty() File {
 	f := File{Spec: spec.Default()}
-	demo.SetDefaults(&f)
+	demo.Keys.SetDefaults(&f)
 	return f
 }
 

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -33,8 +32,19 @@ type Table struct {
 	Hints map[string]string // for keys that people will try and that cannot be
 }
 
-// Bound is a limit of a key.
-func Bound(x float64) *float64 { return &x }
+// ReadTable reads a table that is part of the program, in JSON. A default that is a time is written as one.
+func ReadTable(document []byte) (t Table) {
+	if err := json.Unmarshal(document, &t); err != nil {
+		panic(err) // The program is broken.
+	}
+	for i := range t.Keys {
+		text, _ := t.Keys[i].Default.(string)
+		if d, err := time.ParseDuration(text); err == nil {
+			t.Keys[i].Default = d
+		}
+	}
+	return t
+}
 
 // Key is the row of a path.
 func (t Table) Key(path string) (Key, bool) {
@@ -70,6 +80,15 @@ func (k Key) Standard(t reflect.Type) reflect.Value {
 func (k Key) SetDefault(doc any) {
 	if v := k.Of(doc); v.IsValid() {
 		v.Set(k.Standard(v.Type()))
+	}
+}
+
+// SetDefaults gives every key of a document that has a default its default.
+func (t Table) SetDefaults(doc any) {
+	for _, key := range t.Keys {
+		if key.Default != nil {
+			key.SetDefault(doc)
+		}
 	}
 }
 
@@ -208,61 +227,3 @@ func fieldsOf(t reflect.Type) []field {
 
 // knownFields keeps what fieldsOf found, by type.
 var knownFields sync.Map
-
-// Holds reports every field of a document's type without a row, every row without a field, and every default of a type
-// that its field does not take, so that a test keeps a table complete.
-func (t Table) Holds(report func(format string, args ...any), doc reflect.Type) {
-	paths := pathsBelow(doc, "")
-	for _, path := range paths {
-		if key, ok := t.Key(path); !ok || key.Doc == "" {
-			report("%s has no row", path)
-		}
-	}
-	for _, key := range t.Keys {
-		if !slices.Contains(paths, key.Path) {
-			report("there is a row for %s, which is no key", key.Path)
-			continue
-		}
-		of := typeAt(doc, key.Path)
-		if key.Default != nil && (of == nil || !reflect.TypeOf(key.Default).ConvertibleTo(of)) {
-			report("%s cannot be %v", key.Path, key.Default)
-		}
-	}
-}
-
-// typeAt is the type of the value at a path; nil for keys of a list's items, which have no defaults.
-func typeAt(t reflect.Type, path string) reflect.Type {
-	for name := range strings.SplitSeq(path, ".") {
-		if t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		if t.Kind() != reflect.Struct {
-			return nil
-		}
-		fields := fieldsOf(t)
-		at := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
-		if at < 0 {
-			return nil
-		}
-		t = t.FieldByIndex(fields[at].index).Type
-	}
-	return t
-}
-
-// pathsBelow lists every path that documents of a type have, sections and lists included.
-func pathsBelow(t reflect.Type, path string) []string {
-	var all []string
-	if path != "" {
-		all = append(all, path)
-	}
-	if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-		return all
-	}
-	for _, f := range fieldsOf(t) {
-		all = append(all, pathsBelow(t.FieldByIndex(f.index).Type, Join(path, f.name))...)
-	}
-	return all
-}

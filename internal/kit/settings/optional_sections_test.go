@@ -1,9 +1,12 @@
-package settings
+package settings_test
 
 import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/settingstest"
 )
 
 // inner is a part of a document whose keys stand beside the others.
@@ -21,16 +24,16 @@ type document struct {
 	Maybe *optional `json:"maybe"`
 }
 
-var documents = Table{Keys: []Key{
-	{Path: "name", Doc: "d"}, {Path: "maybe", Doc: "d"}, {Path: "maybe.size", Default: 7, Min: Bound(1), Doc: "d"},
-	{Path: "maybe.share", Max: Bound(1), Doc: "d"},
+var documents = settings.Table{Keys: []settings.Key{
+	{Path: "name", Doc: "d"}, {Path: "maybe", Doc: "d"}, {Path: "maybe.size", Default: 7, Min: new(1.0), Doc: "d"},
+	{Path: "maybe.share", Max: new(1.0), Doc: "d"},
 }}
 
 // TestSectionsThatMayBeLeftOut: a section behind a pointer is absent, or has the defaults of its keys; keys of an
 // embedded struct stand beside the others, as JSON has them.
 func TestSectionsThatMayBeLeftOut(t *testing.T) {
 	t.Parallel()
-	documents.Holds(t.Errorf, reflect.TypeFor[document]())
+	settingstest.Hold(t, documents, reflect.TypeFor[document]())
 	for text, want := range map[string]struct {
 		value  string
 		faults string
@@ -43,13 +46,13 @@ func TestSectionsThatMayBeLeftOut(t *testing.T) {
 		`{"maybe": 3}`:                {`{"name":"","maybe":{"size":7,"share":0}}`, "maybe: want keys with values, not the number 3"},
 		`{"maybe": {"share": "all"}}`: {`{"name":"","maybe":{"size":7,"share":0}}`, `maybe.share: want a number, not the text "all"`},
 	} {
-		tree, err := readJSON([]byte(text))
+		tree, err := settings.Decode([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var d document
 		faults := documents.Read(tree, &d)
-		faults = append(faults, documents.Check(&d, Reading{Faults: faults})...)
+		faults = append(faults, documents.Check(&d, settings.Reading{Faults: faults})...)
 		got, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)

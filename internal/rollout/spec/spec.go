@@ -35,11 +35,7 @@ func ChangeSchema() map[string]any {
 // min_samples follows samples.
 func Default() runspec.Spec {
 	var s runspec.Spec
-	for _, key := range keys.Keys {
-		if key.Default != nil {
-			key.SetDefault(&s)
-		}
-	}
+	keys.SetDefaults(&s)
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/settings/settingstest"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -23,10 +24,25 @@ func valid() runspec.Spec {
 
 func TestEveryFieldHasItsRow(t *testing.T) {
 	t.Parallel()
-	keys.Holds(t.Errorf, reflect.TypeFor[runspec.Spec]())
+	settingstest.Hold(t, keys, reflect.TypeFor[runspec.Spec]())
 	s := valid()
 	if faults := Validate(s, settings.Reading{}); len(faults) > 0 {
 		t.Errorf("the defaults are refused: %v", faults)
+	}
+}
+
+// TestBoundsOfKeysAreTheDomains: the table and the packages that a spec is made for agree on its bounds.
+func TestBoundsOfKeysAreTheDomains(t *testing.T) {
+	t.Parallel()
+	for path, most := range map[string]int64{
+		"steps": runspec.MaxSteps, "group.samples": runspec.MaxEpisodes, "group.min_samples": runspec.MaxEpisodes,
+		"group.oversample": runspec.MaxEpisodes, "dispatch.group_per_engine": runspec.MaxEpisodes,
+		"buffer.depth": runspec.MaxDepth, "buffer.groups_per_step": runspec.MaxOutstanding,
+		"buffer.max_staleness": runspec.MaxStaleness,
+	} {
+		if key, _ := keys.Key(path); key.Max == nil || *key.Max != float64(most) {
+			t.Errorf("%s: the bound is not %d", path, most)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	_ "embed"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -30,27 +31,10 @@ type Config struct {
 const DefaultTimeout = 2 * time.Minute
 
 // Keys is a row for each key of Config, below the section that it is in.
-var Keys = settings.Table{Keys: []settings.Key{
-	{Path: "start", Example: "/etc/millrace/providers/slurm.sh start",
-		Doc: "the command that starts an engine, its words split as in a shell, and no more than that; what it is told " +
-			"and must answer is in docs/providers.md"},
-	{Path: "stop", Example: "/etc/millrace/providers/slurm.sh stop",
-		Doc: "the command that ends one, whatever its state; one that is not there is no error"},
-	{Path: "list", Example: "/etc/millrace/providers/slurm.sh list",
-		Doc: "the command that lists this deployment's engines, those that ended by themselves included, as JSON"},
-	{Path: "env", Example: "[SLURM_PARTITION=gpu]", Doc: "what the commands have in their environment besides the " +
-		"worker's, as NAME=value; the worker's own secrets they do not get"},
-	{Path: "dir", Example: "/etc/millrace/providers",
-		Doc: "where the commands are run; if not given, where the worker was"},
-	{Path: "timeout", Min: settings.Bound(0), Max: settings.Bound(3600), Example: "2m",
-		Doc: "how long one command may take; it is then killed. 0s: 2m"},
-	{Path: "max_in_flight", Min: settings.Bound(0), Max: settings.Bound(100_000),
-		Doc: "requests at a time at one engine, over all workers, unless its list says otherwise; 0 leaves it to the " +
-			"service"},
-	{Path: "deployment", Example: "rl-team-a",
-		Doc: "the name under which the commands keep this deployment's engines apart from others'; if not given, it is " +
-			"made of redis.prefix and the Redis"},
-}}
+var Keys = settings.ReadTable(keysFile)
+
+//go:embed exec_keys.json
+var keysFile []byte
 
 // Validate reports all faults together.
 func (c Config) Validate() error { return c.Faults().Err() }

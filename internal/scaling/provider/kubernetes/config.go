@@ -1,9 +1,9 @@
 package kubernetes
 
 import (
+	_ "embed"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
@@ -32,46 +32,15 @@ type Notice struct {
 }
 
 // Keys is a row for every key of a Config. Rules that need more than one value are those of Faults.
-var Keys = settings.Table{Keys: []settings.Key{
-	{Path: "template", Required: true, Example: "/etc/millrace/engine-pod.yaml",
-		Doc: "an absolute path: a manifest of kind Pod, YAML or JSON, that every engine's pod is made from; read again for " +
-			"each new pod"},
-	{Path: "namespace", Example: "rollouts",
-		Doc: "where the pods are; empty: this process's own in a cluster, or that of the kubeconfig's context"},
-	{Path: "kubeconfig",
-		Doc: "an absolute path: an API server and credentials; empty: the service account of the pod that this process is, " +
-			"or what KUBECONFIG names"},
-	{Path: "context", Doc: "one of the kubeconfig's contexts; empty: its current one"},
-	{Path: "deployment", Example: "rl-team-a",
-		Doc: "tells this deployment's pods from those of others in the namespace; empty: a name made of redis.prefix and " +
-			"of the Redis, so that pods are others' once the service has moved to another Redis"},
-	{Path: "port", Default: 8000, Min: settings.Bound(1), Max: settings.Bound(65535),
-		Doc: "where the engine listens in its pod"},
-	{Path: "scheme", Default: "http", OneOf: []string{"http", "https"}, Doc: "how the engine is spoken to"},
-	{Path: "max_in_flight", Min: settings.Bound(0), Max: settings.Bound(100_000),
-		Doc: "requests that an engine may have at once; 0: the fleet's default"},
-	{Path: "grace", Default: 10 * time.Second, Min: settings.Bound(0), Max: settings.Bound(3600),
-		Doc: "how long a pod may take to end when Millrace deletes it, which it does once the engine is drained"},
-	{Path: "timeout", Default: 10 * time.Second, Above: settings.Bound(0), Max: settings.Bound(300),
-		Doc: "bounds every request to the API server"},
-	{Path: "notices",
-		Doc: "taints by which nodes are announced to go, beside those of the usual clouds (docs/kubernetes.md)"},
-	{Path: "notices.taint", Required: true, Example: "example.com/reclaimed", Doc: "the taint's key"},
-	{Path: "notices.lead", Min: settings.Bound(0), Max: settings.Bound(24 * 3600), Example: "45s",
-		Doc: "from the taint to the end of the machine; 0s for one of the usual taints: it is no notice"},
-	{Path: "ignore_nodes",
-		Doc: "leaves nodes unread, which needs a right on the cluster: engines then learn only from their pod that their " +
-			"machine goes"},
-}}
+var Keys = settings.ReadTable(keysFile)
+
+//go:embed kubernetes_keys.json
+var keysFile []byte
 
 // Unset is a Config before anybody has said anything: the keys' defaults.
 func Unset() Config {
 	var c Config
-	for _, key := range Keys.Keys {
-		if key.Default != nil {
-			key.SetDefault(&c)
-		}
-	}
+	Keys.SetDefaults(&c)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package process
 
 import (
+	_ "embed"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -15,6 +16,12 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling/provider/commandline"
 )
+
+// Keys is a row for each key of Config, below the section that it is in.
+var Keys = settings.ReadTable(keysFile)
+
+//go:embed process_keys.json
+var keysFile []byte
 
 // Config is the operator's settings for engines that are processes.
 type Config struct {
