@@ -20,19 +20,7 @@ func newAxiomApplyCommand(env environment) *cobra.Command {
 	var notifiers []string
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "apply",
-		Short: "Create or update Millrace's dataset, dashboards and monitors in Axiom",
-		Long: `Create or update what Millrace wants in Axiom: the dataset, its map fields and all other fields, four
-dashboards (run overview, starvation, engines, learning) and five monitors. What is as wanted is left
-alone, so that a second apply changes nothing. Notifiers that people attached to a monitor stay, and a
-monitor that was switched off stays off.
-
-AXIOM_TOKEN is a token for this command, not the servers': datasets, dashboards and monitors (each
-create, read, update), ingest (create), and with --notifier notifiers (read). A personal token (xapt-)
-needs AXIOM_ORG_ID, too. AXIOM_URL is Axiom's address, if your account is not at https://api.axiom.co;
-https://api.eu.axiom.co where the console is app.eu.axiom.co. All steps: docs/telemetry.md.`,
-		Example: `  AXIOM_TOKEN=xaat-... millrace axiom apply --dataset millrace --dry-run
-  AXIOM_TOKEN=xaat-... millrace axiom apply -c service.yaml --notifier on-call`,
+		Use:  "apply",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := flags.service(env)

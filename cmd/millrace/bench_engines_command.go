@@ -11,7 +11,7 @@ import (
 )
 
 func newBenchCommand(env environment) *cobra.Command {
-	parent := &cobra.Command{Use: "bench", Short: "Measure what reaches the games of the engines' capacity"}
+	parent := &cobra.Command{Use: "bench"}
 	parent.AddCommand(newBenchEnginesCommand(env))
 	return parent
 }
@@ -21,15 +21,7 @@ func newBenchEnginesCommand(env environment) *cobra.Command {
 	var seconds float64
 	var format string
 	cmd := &cobra.Command{
-		Use:   "engines",
-		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop",
-		Long: `Play the reference games on fleets of growing size, with the service's own dispatcher and engine client, and measure what the engines do.
-Then send the very same requests again in a closed loop, which is what the engines can do. Nothing else needs to run.
-
-Without --engine the engines are simulated, in this process. They take processor time that real ones would not: unless --concurrency is
-given, it is chosen so that this machine can serve the largest count.`,
-		Example: `  millrace bench engines --counts 1,2,4,8
-  millrace bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1`,
+		Use:  "engines",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {

@@ -30,13 +30,7 @@ type engineCalibration struct {
 func newCalibrateEngineCommand(env environment) *cobra.Command {
 	c := engineCalibration{config: engineprofile.DefaultConfig()}
 	cmd := &cobra.Command{
-		Use:   "calibrate URL",
-		Short: "Measure an engine, and write a hardware profile of it",
-		Long: `Measure one engine: how long a step takes by the number of sequences, the length of prompts and contexts, and with an adapter. The fit is
-shown beside the measurements and written as a hardware profile, which simulations load. The engine should have nothing else to do; it takes
-a minute or two. MILLRACE_ENGINE_API_KEY is its key, if it asks for one.`,
-		Example: `  millrace engine calibrate http://10.0.0.5:8000 -f my-gpu.json
-  millrace engine calibrate http://10.0.0.5:8000 --gpu a100-80gb --adapter my-adapter-v1 -f my-a100.json`,
+		Use:  "calibrate URL",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.url = args[0]

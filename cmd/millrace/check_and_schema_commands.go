@@ -14,17 +14,12 @@ import (
 
 func newConfigCommand(env environment) *cobra.Command {
 	parent := &cobra.Command{
-		Use:   "config",
-		Short: "Check run specs, configurations and simulation setups; print schemas; make tokens",
+		Use: "config",
 	}
 	var kind fileKind
 	check := &cobra.Command{
-		Use:   "check FILE...",
-		Short: "Report every fault of run specs, with its line and what to write instead",
-		Long: `Read run specs as a server would and report every fault with file, line, what is wrong and the nearest valid key. "-" is standard
-input. With --service the files are configurations of server and worker, with --setup those of millrace simulate.`,
-		Example: "  millrace config check run.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Use:  "check FILE...",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			if err := kind.validate(); err != nil {
 				return err
@@ -34,9 +29,8 @@ input. With --service the files are configurations of server and worker, with --
 	}
 	kind.flags(check, "the files are")
 	schema := &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON schema of run specs, for editors",
-		Args:  cobra.NoArgs,
+		Use:  "schema",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := kind.validate(); err != nil {
 				return err

@@ -12,12 +12,8 @@ import (
 
 func newInstallCommand(env environment) *cobra.Command {
 	return &cobra.Command{
-		Use:   "install DIR",
-		Short: "Copy this program into a folder, for containers of other images",
-		Long: `Copy this program into a folder, as DIR/millrace. Its own image has no cp: this is how an engine's pod gets the program for the
-hook that drains it before it ends (docs/deploy.md).`,
-		Example: "  millrace engine install /millrace-bin",
-		Args:    cobra.ExactArgs(1),
+		Use:  "install DIR",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			to, err := install(args[0])
 			if err == nil {

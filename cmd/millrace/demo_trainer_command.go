@@ -12,7 +12,7 @@ import (
 )
 
 func newTrainerCommand(env environment) *cobra.Command {
-	parent := &cobra.Command{Use: "trainer", Short: "A trainer that only pretends, to try the service with"}
+	parent := &cobra.Command{Use: "trainer"}
 	parent.AddCommand(newDemoTrainerCommand(env))
 	return parent
 }
@@ -20,13 +20,8 @@ func newTrainerCommand(env environment) *cobra.Command {
 func newDemoTrainerCommand(env environment) *cobra.Command {
 	var cfg demotrainer.Config
 	cmd := &cobra.Command{
-		Use:   "demo RUN",
-		Short: "Only pretend to train a run: claim, sleep, publish an adapter, record the step",
-		Long: `Attach to a run as a real trainer does, through the public HTTP API alone: claim the batch of each step, check it, spend the time
-that each phase is given, write an adapter directory, publish it and record the step. Killed and started again, it
-goes on at the right step.`,
-		Example: "  millrace trainer demo diplomacy-qwen7b",
-		Args:    cobra.ExactArgs(1),
+		Use:  "demo RUN",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.Run, cfg.Server = args[0], cmp.Or(cfg.Server, env.Server())
 			cfg.Token = os.Getenv("MILLRACE_TOKEN")

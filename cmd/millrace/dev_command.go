@@ -49,16 +49,7 @@ type devOptions struct {
 func newDevCommand(env environment) *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
-		Use:   "dev",
-		Short: "Start everything on this machine: Temporal, Redis, simulated engines, server, worker",
-		Long: `Start everything on this machine and stay up until Ctrl-C: the Temporal dev server, an embedded Redis, simulated vLLM
-engines behind the real HTTP API, the API server and one worker, each a process of its own that is started again when it
-dies. Real services take the place of the embedded ones with --redis, --temporal and --engine.
-
-With --spec a run is started too, with the demo trainer, and its progress shown; --exit ends everything when the run is over.`,
-		Example: `  millrace dev
-  millrace dev --spec config/examples/seed-004.yaml --exit
-  millrace dev --redis redis://127.0.0.1:6379/0 --temporal 127.0.0.1:7233 --engine http://10.0.0.5:8000`,
+		Use:  "dev",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDev(cmd.Context(), env, o)

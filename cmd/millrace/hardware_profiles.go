@@ -12,11 +12,7 @@ import (
 
 func newProfilesCommand(env environment) *cobra.Command {
 	return &cobra.Command{
-		Use:   "profiles [NAME|FILE]",
-		Short: "Hardware profiles: what simulations take an engine for, and where each figure comes from",
-		Long:  `List the hardware profiles that come with the program; or show the figures of one, their sources and what its GPU allows at most.`,
-		Example: "  millrace simulate profiles\n  millrace simulate profiles a100-80gb\n" +
-			"  millrace simulate profiles ./my-gpu.json",
+		Use:  "profiles [NAME|FILE]",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -35,15 +35,7 @@ type healthOptions struct {
 func newHealthCommand(env environment) *cobra.Command {
 	var o healthOptions
 	cmd := &cobra.Command{
-		Use:   "health [server|worker]",
-		Short: "Ask the server or worker of this machine whether it is ready; for containers and scripts",
-		Long: `Ask the server and the worker of this machine whether they are ready, where their configuration says that they
-listen: the same file and environment variables as theirs. Without an argument whichever is there must be ready; with
-one, that one must be there.
---live asks only whether it lives: the service behind it may be away. No token is needed.`,
-		Example: `  millrace health
-  millrace health worker --live
-  MILLRACE_CONFIG=/etc/millrace/service.yaml millrace health server --timeout 2s`,
+		Use:       "health [server|worker]",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"server", "worker"},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -9,7 +9,7 @@ import (
 // newKeepEngineCommand is how the provider of processes runs its keepers; its KeeperArgs names it.
 func newKeepEngineCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "keep FOLDER ATTEMPT", Short: "Run the engine of an order (workers start this, not people)",
+		Use:  "keep FOLDER ATTEMPT",
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return engineprocess.Keep(args[0], args[1]) },
 	}

@@ -13,12 +13,7 @@ func newTokenCommand(env environment) *cobra.Command {
 	var name, role, expires string
 	var runs []string
 	create := &cobra.Command{
-		Use:   "token",
-		Short: "Draw a token for the API, and print the line that lets it in",
-		Long: `Draw a token. It is printed once, to standard output, and kept nowhere; the line for the server's auth.tokens_file, which
-holds its SHA-256 alone, goes to standard error. A server reads a changed file again within seconds.`,
-		Example: `  millrace config token --name gpu-box --role trainer --run 'diplomacy-*' > token
-  millrace config token --name grafana --role reader --run '*' --expires 2027-01-31T00:00:00Z`,
+		Use:  "token",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			text := access.NewToken()

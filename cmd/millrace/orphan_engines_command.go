@@ -28,16 +28,7 @@ type orphanOptions struct {
 func newOrphanEnginesCommand(env environment) *cobra.Command {
 	var o orphanOptions
 	cmd := &cobra.Command{
-		Use:   "orphans [DEPLOYMENT...]",
-		Short: "List engines of this host whose deployment has no worker here any more, and stop them",
-		Long: `List the engines that scaling.provider process has started on this host for deployments that have no worker here any more:
-of a Redis at another address, of another redis.prefix, or of a service that was taken down. They go on running until they are
-stopped, with --stop, or until a worker with their deployment's name (scaling.deployment) looks after them again.
-
-A deployment with a worker on this host is left alone. One whose worker ended less than a minute ago may be restarting: it is
-stopped only if it is named.`,
-		Example: "  millrace engine orphans\n  millrace engine orphans --stop millrace-1f2e3d4c\n" +
-			"  sudo millrace engine orphans --state-dir /var/lib/millrace/engines",
+		Use:  "orphans [DEPLOYMENT...]",
 		RunE: func(cmd *cobra.Command, args []string) error { return env.orphanEngines(cmd.Context(), o, args) },
 	}
 	f := cmd.Flags()

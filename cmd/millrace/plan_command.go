@@ -40,21 +40,7 @@ type planOptions struct {
 func newPlanCommand(env environment) *cobra.Command {
 	o := planOptions{workers: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
-		Use:   "plan RUN | -f SETUP.yaml | -f RECORD.json",
-		Short: "What would it cost: step time, staleness and money with other engines, another depth, other batches",
-		Long: `Simulate a run with every combination of engines, buffer depth and batch size, compare step time, starvation, staleness, tokens per
-second and money, and recommend one.
-
-RUN is calibrated from what the service has recorded of it, as is a record that "millrace run record" has written; how well the
-simulation meets the record is said first. A setup, or a run spec, is simulated as it stands: before anything is rented.
-
-Recommended is, with --price, the cheapest setting by $ per step whose step is within 2 % of the shortest; without, the fewest
-engines, and of these the least depth, because depth costs staleness. With --target-step it is the cheapest that meets it.
-Money is that of the engines alone. Steady steps, columns, rules: docs/simulator.md.`,
-		Example: `  millrace plan seed-004 --engines 1..8 --depth 1..4 --price 1.89
-  millrace plan seed-004 --target-step 160s
-  millrace plan seed-004 --lose 1@20 --slow 1=0.5
-  millrace plan -f config/setups/seed-004-a100.yaml --engines 2,4,8 --groups 4,8,16 --set buffer.max_staleness=8`,
+		Use:  "plan RUN | -f SETUP.yaml | -f RECORD.json",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := cmd.Flags()

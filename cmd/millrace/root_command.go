@@ -84,17 +84,7 @@ func interrupted(ctx context.Context, err error) bool {
 
 func newRootCommand(env environment) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "millrace",
-		Short: "RL rollout orchestration: plays games on vLLM engines, feeds a trainer, says why a step was slow",
-		Long: `Millrace keeps a rollout buffer of configurable depth full with games played against horizontally scaled vLLM engines, feeds a
-trainer from it exactly once per step, and says why a step was slow.
-
-Start with:  millrace dev            everything on this machine
-             millrace run start -f   a training run
-             millrace diagnose RUN   why its steps take as long as they do
-             millrace simulate -f    what a run would do, in virtual time, before anything is rented
-
-` + cli.ExitCodesHelp,
+		Use:           "millrace",
 		Version:       version.Build().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -24,12 +24,7 @@ func newServerCommand(env environment) *cobra.Command {
 	var flags serviceFlags
 	var listen string
 	cmd := &cobra.Command{
-		Use:   "server",
-		Short: "Run the API server for trainers and operators",
-		Long: `Run the API server. It keeps nothing: any number of them may serve one deployment. Claims and records need Redis only; starting and
-changing runs needs Temporal. On anything but a loopback address it asks for bearer tokens, set by MILLRACE_TOKENS.`,
-		Example: `  millrace server --redis redis://10.0.0.3:6379/0 --temporal 10.0.0.4:7233
-  MILLRACE_TOKENS=$(openssl rand -hex 24) millrace server --listen 0.0.0.0:8700 -c service.yaml`,
+		Use:  "server",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("listen") {

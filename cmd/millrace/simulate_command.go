@@ -41,18 +41,7 @@ type simulateOptions struct {
 func newSimulateCommand(env environment, play simulator) *cobra.Command {
 	var o simulateOptions
 	cmd := &cobra.Command{
-		Use:   "simulate -f SETUP.yaml",
-		Short: "Simulate a whole run in virtual time: its steps, its diagnosis, what it takes of the engines",
-		Long: `Simulate a run in virtual time, without a service, engines or a GPU: the service's own scheduler, the run's own decisions and a model
-of the engines play it in seconds, and the same table of steps and the same diagnosis come out as of a live run.
-
-A setup is a run spec with the sections fleet, trainer, workload and overheads beside its own. A run spec alone will do: what it
-does not say is taken from its demo section, or assumed, and the output says so. All keys, and what is modelled: docs/simulator.md.
-
-Another command stands for one GPU to a live service, in real time: millrace engine simulate.`,
-		Example: `  millrace simulate -f config/setups/seed-004-a100.yaml
-  millrace simulate -f config/setups/seed-004-a100.yaml --set fleet.engines=4 --set buffer.depth=3
-  millrace simulate -f config/examples/seed-004.yaml --seeds 5 -o json`,
+		Use:  "simulate -f SETUP.yaml",
 		Args: noRun,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("seed") {

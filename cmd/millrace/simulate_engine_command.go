@@ -16,15 +16,7 @@ func newSimulateEngineCommand(env environment) *cobra.Command {
 	cfg := enginesim.DefaultConfig()
 	host, port, profile := "127.0.0.1", 8000, enginemodel.DefaultProfile
 	cmd := &cobra.Command{
-		Use:   "simulate",
-		Short: "Run one simulated vLLM engine, without a GPU, behind vLLM's HTTP API",
-		Long: `Run one simulated vLLM engine behind vLLM's own HTTP API: completions with token ids, true log-probabilities and structured
-outputs, LoRA adapters loaded and unloaded at run time, metrics. Its timing is that of continuous batching on an A100-80GB
-with Qwen2.5-7B and LoRA, or of another --profile, divided by --speed. The text it samples is made up; it obeys the constraint.
-
-It stands for a GPU to a live service, in real time. What a whole run would cost, without any service: millrace simulate.`,
-		Example: `  millrace engine simulate --port 8000 --speed 10
-  curl -s localhost:8000/v1/models`,
+		Use:  "simulate",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := follow(&cfg, profile, cmd.Flags().Changed); err != nil {

@@ -15,13 +15,8 @@ import (
 func newWorkerCommand(env environment) *cobra.Command {
 	var flags serviceFlags
 	cmd := &cobra.Command{
-		Use:   "worker",
-		Short: "Run a worker: it plays games and drives runs; start as many as you like",
-		Long: `Run a worker process: it executes workflows, plays episodes against the engines and keeps the fleet. Any number of workers on
-any number of machines share the work; each takes an equal part of every engine's in-flight limit. A worker that dies loses
-nothing: its games go on elsewhere at their last finished phase.`,
-		Example: "  millrace worker --redis redis://10.0.0.3:6379/0 --temporal 10.0.0.4:7233",
-		Args:    cobra.NoArgs,
+		Use:  "worker",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.serve(cmd.Context(), env, runWorker)
 		},

@@ -27,8 +27,7 @@ import (
 func (s *session) archiveCommand() *cobra.Command {
 	var to string
 	var keep, force bool
-	cmd := s.onRun("archive RUN --to FOLDER|FILE.tar.gz", "Write everything that is kept of a run to one file, then "+
-		"delete the run", cobra.ExactArgs(1),
+	cmd := s.onRun("archive RUN --to FOLDER|FILE.tar.gz", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if keep && force {
 				return Usage("--force stops the run to delete it, and --keep does not delete it; use one of them")
@@ -39,11 +38,6 @@ func (s *session) archiveCommand() *cobra.Command {
 	f.StringVar(&to, "to", "", "an existing folder, or a file that is not there yet and ends in .tar.gz")
 	f.BoolVar(&keep, "keep", false, "do not delete the run; it may go on")
 	f.BoolVar(&force, "force", false, "stop the run first if it goes on")
-	cmd.Long = `Write everything that is kept of a run to one file and then delete the run, as run delete does. The file is a gzipped tar of JSON:
-the run, its step records, its events, and the batches that are still kept. It has its name only when it is whole, on the disk, and
-was read again; the run is deleted after that, and only if nothing happened to it meanwhile.`
-	cmd.Example = "  millrace run archive demo --to /backup\n  millrace run archive demo --to demo-so-far.tar.gz " +
-		"--keep\n  tar -xzf demo.tar.gz"
 	return cmd
 }
 

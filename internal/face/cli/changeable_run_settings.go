@@ -16,7 +16,7 @@ func settingsHelp() string {
 		fmt.Fprintf(&b, "  %s: %s%s%s\n", key.Path, key.Values(&runspec.Spec{}), indent,
 			strings.Join(wrapped(key.Doc, 80-len(indent), true), indent))
 	}
-	return b.String()
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // offeredSettings is the keys for completion.

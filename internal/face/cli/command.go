@@ -98,10 +98,10 @@ func Group(parent *cobra.Command, heading string, commands ...*cobra.Command) {
 	parent.AddCommand(commands...)
 }
 
-// Finish makes a root command and all below it ready: help is folded, and whatever is wrong with a command line ends
+// Finish makes a root command and all below it ready: each has its help, and whatever is wrong with a command line ends
 // with ExitUsage and says what to write.
 func Finish(root *cobra.Command) {
-	foldHelp(root)
+	writeHelp(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage("%v; see --help", err) })
 	refuseWrongArguments(root)
 }
@@ -189,9 +189,9 @@ func (s *session) client() (Client, error) {
 }
 
 // on makes a command that asks the server, and knows no names.
-func (s *session) on(use, short string, do func(ctx context.Context, c Client) error) *cobra.Command {
+func (s *session) on(use string, do func(ctx context.Context, c Client) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Use: use, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.client()
 			if err != nil {

@@ -26,8 +26,7 @@ func (s *session) compareCommand() *cobra.Command {
 	var last int
 	var from int64
 	var price float64
-	cmd := s.onRun("compare A B", "Compare two runs: step time, reward, cost, failures, verdicts and specs",
-		cobra.ExactArgs(2),
+	cmd := s.onRun("compare A B", cobra.ExactArgs(2),
 		func(ctx context.Context, c Client, a rollout.RunName, rest []string) error {
 			b := rollout.RunName(rest[0])
 			if err := b.ValidateID(); err != nil {
@@ -54,13 +53,6 @@ func (s *session) compareCommand() *cobra.Command {
 		}
 		return s.completeRuns(cmd, args, word)
 	}
-	cmd.Long = `Compare two runs, the differences that matter first: those that are more than chance, and of them the largest. A figure is a mean with its
-interval of 95 %, over the steps from --from on or the --last ones; a difference whose interval holds 0 may be chance. Intervals are made of
-means of neighbouring steps, which are alike. Rewards are of the latest 2,000 finished games. Where models, games or the size of a step
-differ, a note says so.`
-	cmd.Example = `  millrace run compare depth2 depth4
-  millrace run compare depth2 depth4 --from 20 --price 2.5
-  millrace run compare a b -o json | jq '.measures[] | select(.clear)'`
 	f := cmd.Flags()
 	f.IntVar(&last, "last", 0, "only so many of each run's latest steps; 0: all")
 	f.Int64Var(&from, "from", 1, "only steps from this one on: step 0 has a buffer that was filled before")

@@ -18,7 +18,7 @@ import (
 
 func (s *session) deleteCommand() *cobra.Command {
 	var force bool
-	cmd := s.onRun("delete RUN", "Delete a run that is over, and everything that it holds", cobra.ExactArgs(1),
+	cmd := s.onRun("delete RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			path := apiclient.RunPath(run)
 			if force {
@@ -32,16 +32,12 @@ func (s *session) deleteCommand() *cobra.Command {
 			return s.show(a.Body, nil)
 		})
 	cmd.Flags().BoolVar(&force, "force", false, "stop the run first if it goes on")
-	cmd.Long = "Delete a run that is over: its batches, step records, events, adapters and workflows. This cannot be " +
-		"undone. A run that uses the\n" +
-		"name again is another one and has nothing of this one."
 	return cmd
 }
 
 func (s *session) rewindCommand() *cobra.Command {
 	step := int64(-1)
-	cmd := s.onRun("rewind RUN --to STEP", "Let a trainer train again from a step, with the same batches",
-		cobra.ExactArgs(1),
+	cmd := s.onRun("rewind RUN --to STEP", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if step < 0 {
 				return Usage("which step? name the first one to train again with --to")
@@ -62,14 +58,11 @@ func (s *session) rewindCommand() *cobra.Command {
 			return s.show(a.Body, nil)
 		})
 	cmd.Flags().Int64Var(&step, "to", -1, "the first step to train again")
-	cmd.Long = "Let a trainer train again from a step. Only steps whose batches are still kept can be gone back to: the " +
-		"service keeps those of the\n" +
-		"latest completed steps, as many as retain_steps of its configuration says (2 unless it says more)."
 	return cmd
 }
 
 func (s *session) cloneCommand() *cobra.Command {
-	cmd := s.onRun("clone RUN NEW [KEY=VALUE...]", "Start a new run with the spec of another one", cobra.MinimumNArgs(2),
+	cmd := s.onRun("clone RUN NEW [KEY=VALUE...]", cobra.MinimumNArgs(2),
 		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
 			v, _, err := c.run(ctx, run)
 			if err != nil {
@@ -87,10 +80,6 @@ func (s *session) cloneCommand() *cobra.Command {
 				status.Spec.Name)
 			return s.showStatus(a, status)
 		})
-	cmd.Long = "Start a new run with the spec of another one, as it was changed since. Keys have the names that they " +
-		"have in the run spec."
-	cmd.Example = "  millrace run clone demo demo-hot sampling.temperature=1.2\n  millrace run clone demo " +
-		"demo-long steps=400"
 	return cmd
 }
 

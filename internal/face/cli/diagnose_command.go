@@ -25,27 +25,12 @@ type diagnoseFlags struct {
 	probe             probeFlags
 }
 
-const diagnoseHelp = `Say why a run's steps take as long as they do: since when, which phase grew, where the games were
-while the trainer waited, what limits the run (compute, the engines' capacity or the games' latency),
-where every second of its steps went, and what would and would not help.
-
-Numbers are labelled: measured ones are read from the records, modelled ones come from a replay with
-one thing changed, or from a simulation of the run where that meets the record well. What the records
-cannot decide is called undecided, and the report names what would decide it.
-
-With --step it shows one step second by second: where the trainer waited for which group, and what
-that group was doing. With --watch it prints a line whenever the verdict changes. With -f it reads a
-record that run record wrote, and needs no server.
-
-` + probeHelp
-
 func newDiagnoseCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	var f diagnoseFlags
 	cmd := &cobra.Command{
-		Use:   "diagnose RUN | diagnose -f RECORD",
-		Short: "Say why a run's steps take as long as they do, and what would help",
-		Args:  cobra.MaximumNArgs(1), ValidArgsFunction: s.completeRuns,
+		Use:  "diagnose RUN | diagnose -f RECORD",
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: s.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args); err != nil {
 				return err
@@ -70,14 +55,6 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 			return s.diagnoseRun(cmd.Context(), c, run, f)
 		},
 	}
-	cmd.Long = diagnoseHelp
-	cmd.Example = `  millrace diagnose demo
-  millrace diagnose demo --step 17
-  millrace diagnose demo --from 100 --to 200
-  millrace diagnose demo --watch
-  millrace diagnose demo --price 2.10
-  millrace diagnose demo --probe
-  millrace diagnose -f demo.json.gz -o json`
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "a record that run record wrote, gzipped or not; - is standard input")
 	flags.Int64Var(&f.step, "step", -1, "show this step, second by second")

@@ -20,21 +20,20 @@ import (
 
 func newEngineCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
-	cmd := &cobra.Command{Use: "engine", Short: "Add, list, drain, remove, buy, calibrate and simulate inference engines",
-		Long: "Add, list, drain and remove inference engines (vLLM servers), and say how many are bought."}
+	cmd := &cobra.Command{Use: "engine"}
 	s.flags(cmd)
 	cmd.AddCommand(s.enginesCommand(), s.addCommand(), s.scalingCommand(),
-		s.onEngine("drain ID", "Send an engine nothing new; it finishes what it has", s.drain),
-		s.onEngine("remove ID", "Drain an engine, and take it out of the fleet when it has finished", s.remove))
+		s.onEngine("drain ID", s.drain),
+		s.onEngine("remove ID", s.remove))
 	return cmd
 }
 
-func (s *session) onEngine(use, short string,
+func (s *session) onEngine(use string,
 	do func(ctx context.Context, c Client, id string, now bool) error) *cobra.Command {
 	var now, wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: s.completeEngines,
+		Use: use, Args: cobra.ExactArgs(1), ValidArgsFunction: s.completeEngines,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case timeout < 0:
@@ -62,7 +61,7 @@ func (s *session) onEngine(use, short string,
 }
 
 func (s *session) enginesCommand() *cobra.Command {
-	cmd := s.on("list", "List engines with their state and load", func(ctx context.Context, c Client) error {
+	cmd := s.on("list", func(ctx context.Context, c Client) error {
 		engines, a, err := c.Engines(ctx)
 		if err != nil {
 			return err
@@ -72,10 +71,6 @@ func (s *session) enginesCommand() *cobra.Command {
 		}
 		return s.show(a.Body, func() error { return s.write(s.enginesTable(engines)) })
 	})
-	cmd.Long = `List engines with their state and load. Tokens per second are differences of the engines' own counters over the last sample's window, so that
-they add up. SLOTS is the share of the request limit in use, QUEUE s the mean wait in dispatch queues of the requests answered, CACHED the
-share of prompt tokens found in the prefix cache. USAGE ERR is how much more the engine counted than its answers account for: with some other
-client at the engine it is above 0. To watch them: millrace top.`
 	return cmd
 }
 
@@ -96,14 +91,7 @@ func (s *session) addCommand() *cobra.Command {
 	var id string
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "add URL",
-		Short: "Add an engine",
-		Long: "Add an engine by the address of its vLLM server, without /v1. It gets requests once it is healthy " +
-			"and has loaded\n" +
-			"the adapters in use, or as many as it can in 20 seconds. " +
-			"Adding it again changes nothing.",
-		Example: "  millrace engine add http://10.0.0.7:8000\n  millrace engine add http://10.0.0.7:8000 --id gpu7 " +
-			"--max-in-flight 256",
+		Use:  "add URL",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			address, err := url.Parse(args[0])

@@ -66,18 +66,7 @@ func newEventsCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	var f eventFlags
 	cmd := &cobra.Command{
-		Use:   "events [RUN...]",
-		Short: "Write what happened to runs and to the fleet as lines of a log, or follow it",
-		Long: `Write what happened, oldest first, a line each: time, level, run, kind, and what it was. Without a run it is the events of all runs and of
-the fleet. Errors are games that were given up, alarms, rejected versions and a run that failed; warnings are attempts that failed, dropped
-groups, lost engines, refused calls. Samples of levels and rates are left out unless they are asked for.
-
-With -o ndjson, and with --follow -o json, every event is a line of JSON with its run, id, kind and data. A follower waits for a server that
-is restarted, and goes on where it was: no event is left out, none comes twice. Runs that begin meanwhile are followed, too.`,
-		Example: `  millrace events demo -f
-  millrace events demo --level warn --since 1h
-  millrace events demo --game 47/0 --last 0
-  millrace events -f -o ndjson --kind rollout_error | jq -r '[.run, .data.code] | @tsv'`,
+		Use: "events [RUN...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.checkEvents(&f, args); err != nil {
 				return err

@@ -25,19 +25,6 @@ const (
 	ExitInterrupted   = 130
 )
 
-// ExitCodesHelp explains the exit codes, for the help of the root command.
-const ExitCodesHelp = `Exit codes of every command:
-  0    done
-  1    refused, or failed
-  2    the command line is wrong
-  3    no such run, engine or step
-  4    no token, a wrong one, or one that does not allow it
-  5    the service does not answer, or something behind it; the same command may succeed later
-  6    diagnose --exit-code, or status --exit-code, found a problem
-  7    what was waited for has not come within --timeout
-  78   the configuration of a server or worker is faulty: starting it again changes nothing
-  130  interrupted`
-
 // usageError is a wrong command line.
 type usageError struct{ text string }
 

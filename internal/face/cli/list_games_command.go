@@ -40,7 +40,7 @@ func (f gameFlags) query(limit int) string {
 
 func (s *session) listGamesCommand() *cobra.Command {
 	var f gameFlags
-	cmd := s.onRun("games RUN", "List a run's games: by reward, length, failure, version or group", cobra.ExactArgs(1),
+	cmd := s.onRun("games RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if f.limit < 0 {
 				return Usage("--limit %d: use 0 for all, or more", f.limit)
@@ -56,14 +56,6 @@ func (s *session) listGamesCommand() *cobra.Command {
 			}
 			return s.listGames(ctx, c, run, f)
 		})
-	cmd.Long = `List the games of a run: those in play, and of those that have ended the latest 20,000. The newest group comes first, or with --sort the
-highest reward, the longest game and so on; a - before the order turns it round.
-
-REWARD is the mean of the game's agents, or of the one that --agent names. POLICY is the versions that sampled it. GROUP is where its group
-is; a game can be shown while that is not in brackets. ATT is the attempts that it took, FAILURE how the last one failed, if one did.`
-	cmd.Example = `  millrace run games demo --sort -reward --limit 10
-  millrace run games demo --code any
-  millrace run games demo --version 12 --agent FRANCE --sort reward -o json | jq '.games[0].rewards'`
 	fl := cmd.Flags()
 	fl.StringVar(&f.sort, "sort", gamelist.ByGroup,
 		strings.Join(gamelist.Orders(), ", ")+"; with - before it the other way round")

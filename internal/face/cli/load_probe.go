@@ -29,12 +29,6 @@ type probed struct {
 	*loadprobe.Answer
 }
 
-const probeHelp = `With --probe it finds out, while the run goes on, whether the engines are saturated: then more depth or concurrency only makes every request
-slower, and more engines are what helps. As long as a run has seen one load only, its records cannot tell that from engines with room. The
-probe holds the run to half of the requests that it has in flight per engine, for two whole steps, and compares the tokens per second. If
-the engines have room, these steps take longer, up to twice as long. The limit is a part of the run's state: it is taken back when the last
-of the steps is claimed, after ten times as long as such steps take, or with --end-probe, whatever becomes of this command.`
-
 // probeFlags is a probe as the command line asks for it; 0 leaves a figure to the service.
 type probeFlags struct {
 	begin, end   bool

@@ -19,8 +19,7 @@ import (
 
 func newRunCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
-	cmd := &cobra.Command{Use: "run", Short: "Start, watch and change training runs",
-		Long: "Start, watch and change training runs."}
+	cmd := &cobra.Command{Use: "run"}
 	s.flags(cmd)
 	Group(cmd, "Start and change:", s.startCommand(), s.setCommand(), s.pauseCommand(true), s.pauseCommand(false),
 		s.stopCommand(), s.cloneCommand(), s.rewindCommand())
@@ -31,10 +30,10 @@ func newRunCommand(d Deps) *cobra.Command {
 }
 
 // onRun makes a command whose first argument is a run.
-func (s *session) onRun(use, short string, args cobra.PositionalArgs,
+func (s *session) onRun(use string, args cobra.PositionalArgs,
 	do func(ctx context.Context, c Client, run rollout.RunName, rest []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: args, ValidArgsFunction: s.completeRuns,
+		Use: use, Args: args, ValidArgsFunction: s.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run := rollout.RunName(args[0])
 			if err := run.ValidateID(); err != nil {
@@ -56,13 +55,7 @@ func (s *session) startCommand() *cobra.Command {
 	var file string
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "start -f FILE",
-		Short: "Start a run from a spec",
-		Long: "Start a run from a spec in YAML or JSON. Starting the same spec again finds the run that is there; another " +
-			"spec under its\n" +
-			"name is refused.",
-		Example: "  millrace run start -f config/examples/diplomacy-qwen7b.yaml\n  cat spec.yaml | millrace run " +
-			"start -f - --watch",
+		Use:  "start -f FILE",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			spec, err := s.readSpec(file)
@@ -149,23 +142,22 @@ func inNoFile(err error) error {
 
 func (s *session) listCommand() *cobra.Command {
 	var active bool
-	cmd := s.on("list", "List runs: those that go on, then those that are over, the latest first",
-		func(ctx context.Context, c Client) error {
-			runs, document, err := c.runs(ctx, active)
-			if err != nil {
-				return err
-			}
-			if len(runs) == 0 {
-				s.Say("no runs; start one with: millrace run start -f SPEC")
-			}
-			return s.show(document, func() error { return s.write(runsTable(runs, s.now())) })
-		})
+	cmd := s.on("list", func(ctx context.Context, c Client) error {
+		runs, document, err := c.runs(ctx, active)
+		if err != nil {
+			return err
+		}
+		if len(runs) == 0 {
+			s.Say("no runs; start one with: millrace run start -f SPEC")
+		}
+		return s.show(document, func() error { return s.write(runsTable(runs, s.now())) })
+	})
 	cmd.Flags().BoolVar(&active, "active", false, "only those that go on")
 	return cmd
 }
 
 func (s *session) showCommand() *cobra.Command {
-	return s.onRun("show RUN", "Show a run: policy, buffer by state, engines, waits", cobra.ExactArgs(1),
+	return s.onRun("show RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			v, a, err := c.run(ctx, run)
 			if err != nil {
@@ -176,7 +168,7 @@ func (s *session) showCommand() *cobra.Command {
 }
 
 func (s *session) setCommand() *cobra.Command {
-	cmd := s.onRun("set RUN KEY=VALUE...", "Change a running run", cobra.MinimumNArgs(2),
+	cmd := s.onRun("set RUN KEY=VALUE...", cobra.MinimumNArgs(2),
 		func(ctx context.Context, c Client, run rollout.RunName, rest []string) error {
 			change, err := spec.ParseChange(rest)
 			if err != nil {
@@ -184,21 +176,16 @@ func (s *session) setCommand() *cobra.Command {
 			}
 			return s.change(ctx, c, run, change, "changed")
 		})
-	cmd.ValidArgsFunction = s.completeSettings
-	cmd.Long = "Change a running run. Keys have the names and the meaning that they have in the run " +
-		"spec:\n\n" + settingsHelp() +
-		"\nWhat is in flight goes on; groups launched from now on are as the change says."
-	cmd.Example = "  millrace run set demo buffer.depth=4 buffer.max_staleness=6\n  millrace run set demo " +
-		"buffer.max_bytes=2GiB group.zero_variance=drop"
+	cmd.ValidArgsFunction, cmd.Long = s.completeSettings, settingsHelp()
 	return cmd
 }
 
 func (s *session) pauseCommand(paused bool) *cobra.Command {
-	use, short, done := "resume RUN", "Launch games again", "resumed"
+	use, done := "resume RUN", "resumed"
 	if paused {
-		use, short, done = "pause RUN", "Launch no more games; what is in flight finishes and may be claimed", "paused"
+		use, done = "pause RUN", "paused"
 	}
-	return s.onRun(use, short, cobra.ExactArgs(1), func(ctx context.Context, c Client, run rollout.RunName,
+	return s.onRun(use, cobra.ExactArgs(1), func(ctx context.Context, c Client, run rollout.RunName,
 		_ []string) error {
 		return s.change(ctx, c, run, spec.Pause(paused), done)
 	})
@@ -220,7 +207,7 @@ func (s *session) showStatus(a apiclient.Answer, status runstatus.RunStatus) err
 
 func (s *session) stopCommand() *cobra.Command {
 	var reason string
-	cmd := s.onRun("stop RUN", "Stop a run for good; its games in progress are let go", cobra.ExactArgs(1),
+	cmd := s.onRun("stop RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			body := map[string]string{}
 			if reason != "" {
@@ -238,7 +225,7 @@ func (s *session) stopCommand() *cobra.Command {
 }
 
 func (s *session) watchCommand() *cobra.Command {
-	cmd := s.onRun("watch RUN", "Follow a run until it is over", cobra.ExactArgs(1),
+	cmd := s.onRun("watch RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if s.format == "yaml" {
 				return Usage("watch writes a table, or a line of JSON per view: use -o json")
@@ -246,7 +233,5 @@ func (s *session) watchCommand() *cobra.Command {
 			_, err := s.watch(ctx, c, run)
 			return err
 		})
-	cmd.Long = `Follow a run until it is over: a line when something changes. With -o json or ndjson every view, once a second, is a line of JSON, the same
-document as that of run show. On a whole screen: millrace top RUN.`
 	return withLines(cmd)
 }

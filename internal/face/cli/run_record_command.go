@@ -28,8 +28,7 @@ import (
 func (s *session) recordCommand() *cobra.Command {
 	var to string
 	var newest int
-	cmd := s.onRun("record RUN", "Write a run's record: what calibration, plans and diagnoses are made from",
-		cobra.ExactArgs(1),
+	cmd := s.onRun("record RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if newest < 0 {
 				return Usage("--steps %d: a number of steps, or 0 for all", newest)
@@ -56,12 +55,6 @@ func (s *session) recordCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&to, "file", "f", "", "a file; gzipped if its name ends in .gz; default: standard output")
 	cmd.Flags().IntVar(&newest, "steps", 2000,
 		"keep so many of the newest steps one by one, and sum up older ones; 0: keep all")
-	cmd.Long = `Write everything that the service keeps of a run to one document, except the games themselves: the
-spec, the state, the step records, what happened to the run and the fleet, samples of engines and
-queues. The run may go on. Of each kind of event the service keeps the newest; the record says how many
-of which kind it lacks, and what else is missing.`
-	cmd.Example = `  millrace run record demo -f demo.json.gz
-  millrace run record demo | jq '.steps[].trainer.wall_seconds'`
 	return cmd
 }
 

@@ -16,20 +16,7 @@ import (
 func (s *session) scalingCommand() *cobra.Command {
 	var reset bool
 	cmd := &cobra.Command{
-		Use:   "scaling [KEY=VALUE...]",
-		Short: "Show, or set, how many engines are bought, and by what",
-		Long: `Show how many engines are wanted and why, how many there are, when the next change is possible, what each run needs, the newest decisions
-with what they were predicted to do to steps and what they did, and the cost so far (docs/scaling.md).
-
-With KEY=VALUE it changes by what engines are bought, while the service runs. What is set holds until it is given back, with KEY= or --reset,
-or until the section scaling of the workers' configuration changes. The keys are
-
-` + scalingKeys(),
-		Example: `  millrace engine scaling
-  millrace engine scaling min=2 max=8
-  millrace engine scaling policy=queue queue.target_inputs=32
-  millrace engine scaling max=
-  millrace engine scaling --reset`,
+		Use: "scaling [KEY=VALUE...]", Long: scalingKeys(),
 		ValidArgsFunction: completeScalingKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := scaling.ParseSettings(args)

@@ -25,19 +25,7 @@ type showGame struct {
 func (s *session) showGameCommand() *cobra.Command {
 	var o showGame
 	cmd := &cobra.Command{
-		Use:   "game RUN [GROUP/EPISODE] | FILE.json",
-		Short: "Show a game phase by phase, its turns with their tokens, or where two games part",
-		Long: `Show one game: of a run, the newest or GROUP/EPISODE, finished or in progress; or a saved game in the format of the python diplomacy
-package. Orders, results and centres stand under each phase; with --svg the maps are drawn too, one file per phase. A game whose environment
-is not Diplomacy is shown as its turns.
-
-With --turns its turns are listed, and with --turn N one of them is shown: prompt, completion, and the tokens with their logprobs. The prompt
-is kept as tokens; an engine's tokenizer writes its text. With --diff two games of a group are compared: the first phase in which they part,
-the orders side by side, and the rewards.`,
-		Example: `  millrace run game diplomacy-qwen7b
-  millrace run game diplomacy-qwen7b 0/3 --phase F1902M --svg maps/
-  millrace run game diplomacy-qwen7b 0/3 --turn 12
-  millrace run game diplomacy-qwen7b --diff 0/3 0/5`,
+		Use:  "game RUN [GROUP/EPISODE] | FILE.json",
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Format = s.format; o.Format == "yaml" {

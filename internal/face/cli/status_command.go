@@ -26,23 +26,19 @@ import (
 func newStatusCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	var exitCode bool
-	cmd := s.on("status", "Show the whole service at a glance, what is wrong with it first",
-		func(ctx context.Context, c Client) error {
-			found, a, err := apiclient.Get[api.DeploymentStatus](ctx, c.Client, "/v1/status")
-			if err != nil {
-				return err
-			}
-			if err := s.show(a.Body, func() error { return s.showDeployment(&found) }); err != nil {
-				return err
-			}
-			if exitCode && len(found.Problems) > 0 {
-				return WithCode(errors.New("something is wrong with the service"), ExitProblem)
-			}
-			return nil
-		})
-	cmd.Long = "Show the whole service at a glance: first what is wrong and what to do about it, then Redis, Temporal,\n" +
-		"workers, engines, runs, and how the delivery of events to Axiom goes. It answers while parts of the\n" +
-		"service do not."
+	cmd := s.on("status", func(ctx context.Context, c Client) error {
+		found, a, err := apiclient.Get[api.DeploymentStatus](ctx, c.Client, "/v1/status")
+		if err != nil {
+			return err
+		}
+		if err := s.show(a.Body, func() error { return s.showDeployment(&found) }); err != nil {
+			return err
+		}
+		if exitCode && len(found.Problems) > 0 {
+			return WithCode(errors.New("something is wrong with the service"), ExitProblem)
+		}
+		return nil
+	})
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 6 when something is wrong")
 	s.flags(cmd)
 	return cmd

@@ -16,8 +16,7 @@ import (
 
 func (s *session) stepsCommand() *cobra.Command {
 	var from int64
-	cmd := s.onRun("steps RUN", "List the steps with their phases, and the buffer and engines as each found "+
-		"them", cobra.ExactArgs(1),
+	cmd := s.onRun("steps RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			if from < 0 {
 				return Usage("--from %d: steps are numbered from 0", from)
@@ -35,12 +34,6 @@ func (s *session) stepsCommand() *cobra.Command {
 			}
 			return s.showValue(map[string]any{"steps": steps}, func() error { return s.write(stepsTable(steps)) })
 		})
-	cmd.Long = `List the steps of a run: the trainer's phases in seconds, and what the service saw when the batch was claimed.
-
-The wait for the first batch fills the buffer; it stands in a line of its own, so that step 0 can be compared with the
-others. READY is in batches, QUEUED and FLYING are groups, at the claim. STALE is the groups' mean age
-in policy versions, 1.0+0.5 being 1.0 gathered in flight and 0.5 in the buffer. EQUAL, if there is one, is the groups whose rewards were
-all equal. BUSY is the share of the engines' request slots in use since the claim before.`
 	cmd.Flags().Int64Var(&from, "from", 0, "first step")
 	return cmd
 }

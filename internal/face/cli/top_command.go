@@ -21,16 +21,8 @@ func newTopCommand(d Deps) *cobra.Command {
 	var every time.Duration
 	var once bool
 	cmd := &cobra.Command{
-		Use:   "top [RUN]",
-		Short: "Watch runs, engines, a run's steps, buffer and games on one screen",
-		Long: `Watch a service on one screen: runs with their step times, buffers and what is wrong with them; engines with their load; a run's steps as
-bars, its buffer by state, its games, and each game's turns. Keys move, filter, sort, open, and pause or resume a run, which is asked before;
-? lists them.
-
-It works at 80 x 24, in tmux and over SSH, with and without colours (NO_COLOR). A server that does not answer is waited for. Where the output
-is no terminal, with TERM=dumb or with --once the screen is written once, as plain lines.`,
-		Example: "  millrace top\n  millrace top demo\n  millrace top --once | head -20",
-		Args:    cobra.MaximumNArgs(1),
+		Use:  "top [RUN]",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < fastestTop {
 				return Usage("--every %v: use %v or more", every, fastestTop)

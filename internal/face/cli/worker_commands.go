@@ -20,25 +20,19 @@ import (
 // WorkerListCommand lists workers, below the command that is one.
 func WorkerListCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
-	list := s.on("list", "List the workers of a service: those that are there, and those that are gone",
-		func(ctx context.Context, c Client) error {
-			type workers struct {
-				Workers []enginestate.Worker `json:"workers"`
-			}
-			l, a, err := apiclient.Get[workers](ctx, c.Client, "/v1/workers")
-			if err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(l.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
-				s.Say("no worker is alive; start one with: millrace worker")
-			}
-			return s.show(a.Body, func() error { return s.write(workersTable(l.Workers, s.now())) })
-		})
-	list.Long = "List the worker processes of a service: those that are there, the busiest first, and for some hours " +
-		"those " +
-		"that are gone: absent ones,\n" +
-		"which nobody heard of any more, and stopped ones. REQUESTS are those of its games, queued and in flight; SHARE " +
-		"is how many it may\nhave in flight at all engines (docs/engines.md)."
+	list := s.on("list", func(ctx context.Context, c Client) error {
+		type workers struct {
+			Workers []enginestate.Worker `json:"workers"`
+		}
+		l, a, err := apiclient.Get[workers](ctx, c.Client, "/v1/workers")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(l.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
+			s.Say("no worker is alive; start one with: millrace worker")
+		}
+		return s.show(a.Body, func() error { return s.write(workersTable(l.Workers, s.now())) })
+	})
 	s.flags(list)
 	return list
 }
