@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,8 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis/diagnosisinput"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/savedgame"
+	"github.com/millrace/millrace/internal/face/web"
+	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/kit/settings"
@@ -29,7 +32,9 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/store/browsersession"
 	"github.com/millrace/millrace/internal/store/eventstore/delivery"
+	"github.com/millrace/millrace/workflows"
 )
 
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
@@ -192,4 +197,19 @@ func joinConfigured(ctx context.Context, cfg config.Service, b *connections.Set)
 		}
 	}
 	return nil
+}
+
+// putPageInFront has the operator's page answer before the API.
+func putPageInFront(cfg config.Service, b *connections.Set, server *api.Server, survived panics.Watch) error {
+	page, err := web.New(web.Deps{
+		API: server, Handler: server.Handler(), Panics: survived, Log: survived.Log,
+		Workflows: workflows.WebUI{Address: cfg.Temporal.UIURL, Namespace: cfg.Temporal.Namespace,
+			Deployment: workflows.Deployment(cfg.Temporal.TaskQueuePrefix)},
+		Sessions: browsersession.Store{Redis: b.Redis, Prefix: cfg.Redis.Prefix},
+		History:  runhistory.New(b.Buffer, b.Events, survived),
+	})
+	if err == nil {
+		server.Front(func(http.Handler) http.Handler { return page })
+	}
+	return err
 }

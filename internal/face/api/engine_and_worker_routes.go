@@ -98,3 +98,12 @@ func (s *Server) removeEngine(ctx context.Context, in *Parting) (*struct{}, erro
 	}
 	return nil, nil
 }
+
+type workerList struct {
+	Workers []enginestate.Worker `json:"workers"`
+}
+
+func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (workerList, error) {
+	workers, err := s.deps.Workers.List(ctx)
+	return workerList{listed(workers)}, err
+}

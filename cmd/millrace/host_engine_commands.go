@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,4 +154,54 @@ func (e environment) stopOrphans(ctx context.Context, orphans []engineprocess.De
 		e.Say("%d engines of %s are stopped", len(d.Engines), d.Name)
 	}
 	return errors.Join(faults...)
+}
+
+// newKeepEngineCommand is how the provider of processes runs its keepers; its KeeperArgs names it.
+func newKeepEngineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "keep FOLDER ATTEMPT",
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return engineprocess.Keep(args[0], args[1]) },
+	}
+}
+
+func newInstallCommand(env environment) *cobra.Command {
+	return &cobra.Command{
+		Use:  "install DIR",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			to, err := install(args[0])
+			if err == nil {
+				env.Say("installed %s", to)
+			}
+			return err
+		},
+	}
+}
+
+// install copies this program, so that it is there whole or not at all, also over one that runs.
+func install(dir string) (to string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close() // it is only read
+	part, err := os.CreateTemp(dir, ".millrace-")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(part, from)
+	err = errors.Join(err, part.Chmod(0o755), part.Close())
+	to = filepath.Join(dir, "millrace")
+	if err == nil {
+		err = os.Rename(part.Name(), to)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("install %s: %w", to, err), os.Remove(part.Name()))
+	}
+	return to, nil
 }

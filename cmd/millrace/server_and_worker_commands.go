@@ -17,7 +17,10 @@ import (
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/process/pprofserver"
+	"github.com/millrace/millrace/internal/process/reload"
 	"github.com/millrace/millrace/internal/process/server"
+	"github.com/millrace/millrace/worker"
+	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 func newServerCommand(env environment) *cobra.Command {
@@ -141,4 +144,39 @@ func (f *serviceFlags) getenv(name string) string {
 		return flag
 	}
 	return os.Getenv(name)
+}
+
+func newWorkerCommand(env environment) *cobra.Command {
+	var flags serviceFlags
+	cmd := &cobra.Command{
+		Use:  "worker",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.serve(cmd.Context(), env, runWorker)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringVar(&flags.probes, "listen", "", "address for /healthz, /readyz and /metrics, as host:port; "+
+		"none by default")
+	cmd.Flags().StringVar(&flags.dispatch, "dispatch-log", "", "write every event and decision of the dispatcher to this "+
+		"file, up to 1 GiB; see docs/engines.md")
+	return cmd
+}
+
+// runWorker runs a worker with the provider that its configuration names, and tells it what changes in the file.
+func runWorker(ctx context.Context, cfg config.Service, log *slog.Logger) error {
+	provider, engines, err := chooseProvider(cfg, log)
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx, cfg.ForWorker(), worker.Wiring{
+		Provider: provider, Engines: engines,
+		Changes: func(ctx context.Context, apply func(workerconfig.Config) error) {
+			files := reload.NewFiles(log)
+			reload.NewConfiguration(cfg, files, log).OnChange(func(next config.Service) error {
+				return apply(next.ForWorker())
+			})
+			files.Watch(ctx)
+		},
+	}, log)
 }
