@@ -78,21 +78,13 @@ func (m *Metrics) Forget(run rollout.RunName) {
 type standingNow struct{ of *Metrics }
 
 var (
-	runStateDesc = desc(prefix+"run_state", "1 for the state in which a run is that is not over: running, paused, "+
-		"starting.", "run", "state")
-	nextStepDesc = desc(prefix+"run_next_step", "First step of a run that is not completed. Absent once the run is over.",
-		"run")
-	progressDesc = desc(prefix+"run_progress_timestamp_seconds", "When the run's latest step was completed or, if that "+
-		"was later, when it was started or resumed, as Unix time.", "run")
-	rollbacksDesc = desc(prefix+"run_rollbacks_total", "How often Redis came back older than a run knew it, and the run "+
-		"repaired its account.", "run")
-	waitRatioDesc = desc(prefix+"step_wait_ratio", "Smallest share of its time that a trainer waited, the prefill left "+
-		"out, among so many of the latest steps: 1, 3, 10. Above a figure: it waited more in each of them. Absent until "+
-		"there are so many.", "run", "steps")
-	engineStateDesc = desc(prefix+"engine_state", "1 for the state in which an engine of the fleet is: starting, "+
-		"loading, ready, draining, quarantined, lost.", "engine", "state")
-	workersDesc = desc(prefix+"workers", "Worker processes by state: alive, absent (not heard of for a while), stopped.",
-		"state")
+	runStateDesc    = definedDesc("run_state")
+	nextStepDesc    = definedDesc("run_next_step")
+	progressDesc    = definedDesc("run_progress_timestamp_seconds")
+	rollbacksDesc   = definedDesc("run_rollbacks_total")
+	waitRatioDesc   = definedDesc("step_wait_ratio")
+	engineStateDesc = definedDesc("engine_state")
+	workersDesc     = definedDesc("workers")
 )
 
 // The states that are shown, each as a series of its own.
@@ -179,16 +171,12 @@ func gaugeOf(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric 
 }
 
 var (
-	fleetEnginesDesc = desc(prefix+"fleet_engines", "Engines of a fleet that is scaled, by state: starting, ready, "+
-		"draining. Absent, as all millrace_fleet_*, where nobody scales.", "state")
-	fleetWantedDesc = desc(prefix+"fleet_engines_wanted", "Engines that scaling wants: what a scaler of somebody else's, "+
-		"such as KEDA or an HPA, follows (provider advise).")
-	fleetStartedDesc = desc(prefix+"fleet_engines_started_total", "Engines that the provider was asked for.")
-	fleetCostDesc    = desc(prefix+"fleet_cost_dollars_total", "What the fleet has cost so far, in $, with the price "+
-		"that is configured.")
-	fleetTroubleDesc = desc(prefix+"fleet_provider_trouble", "1 while the provider does not do what it is asked for.",
-		"provider")
-	fleetSampledDesc = desc(prefix+"fleet_sampled_timestamp_seconds", "When scaling took its newest sample, as Unix time.")
+	fleetEnginesDesc = definedDesc("fleet_engines")
+	fleetWantedDesc  = definedDesc("fleet_engines_wanted")
+	fleetStartedDesc = definedDesc("fleet_engines_started_total")
+	fleetCostDesc    = definedDesc("fleet_cost_dollars_total")
+	fleetTroubleDesc = definedDesc("fleet_provider_trouble")
+	fleetSampledDesc = definedDesc("fleet_sampled_timestamp_seconds")
 )
 
 // scaledFleetDescs is the metrics of a fleet that is scaled.

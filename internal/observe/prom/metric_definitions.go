@@ -1,6 +1,11 @@
 package prom
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	_ "embed"
+	"encoding/json"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // prefix leads every name.
 const prefix = "millrace_"
@@ -63,77 +68,52 @@ type vectors struct {
 func newVectors() vectors {
 	var m made
 	v := vectors{
-		stepSec: m.histogram("step_duration_seconds", "Wall time of an optimizer step, from asking for its batch to its "+
-			"end, without the prefill.", long, "run"),
-		phaseSec: m.counter("step_phase_seconds_total", "Seconds of steps by phase: wait, load, ref_logprobs, train, "+
-			"publish, checkpoint, other.", "run", "phase"),
-		starvedSec: m.counter("trainer_starved_seconds_total", "Seconds in which the trainer waited for a batch, without "+
-			"the prefill, by what the missing groups were doing: gated, queue, engine_cold, adapter_load, inference, env, "+
-			"straggler, handover, unknown. They add up to the waits of the step records.", "run", "reason"),
-		prefillSec: m.counter("trainer_prefill_seconds_total", "Seconds in which the trainer waited for its first batch, "+
-			"while the buffer was filled, by the same reasons.", "run", "reason"),
-		goodput: m.gauge("goodput_ratio", "Share of the time of the run's steps that was useful compute, by the ledger of "+
-			"millrace diagnose.", "run"),
-		policyLag: m.histogram("policy_lag_versions", "Versions that the trainer was ahead of a group's oldest sampler when "+
-			"it took the group.", prometheus.LinearBuckets(0, 1, 9), "run"),
-		lagMean: m.gauge("policy_lag_mean_versions", "Mean lag of the last batch's groups by where they gathered it: "+
-			"in_flight, in_buffer. They add up to the whole.", "run", "place"),
+		stepSec:    m.histogram("step_duration_seconds", long),
+		phaseSec:   m.counter("step_phase_seconds_total"),
+		starvedSec: m.counter("trainer_starved_seconds_total"),
+		prefillSec: m.counter("trainer_prefill_seconds_total"),
+		goodput:    m.gauge("goodput_ratio"),
+		policyLag:  m.histogram("policy_lag_versions", prometheus.LinearBuckets(0, 1, 9)),
+		lagMean:    m.gauge("policy_lag_mean_versions"),
 
-		readyBatches: m.gauge("buffer_ready_batches", "Batches' worth of groups that are complete and not "+
-			"claimed.", "run"),
-		depthBatches:   m.gauge("buffer_depth_batches", "Batches' worth of groups that may be outstanding.", "run"),
-		inflightGroups: m.gauge("buffer_in_flight_groups", "Groups being played.", "run"),
-		targetGroups:   m.gauge("buffer_target_groups", "Groups that the run wants outstanding.", "run"),
-		groups:         m.gauge("buffer_groups", "Groups by state: queued, in_flight, ready, claimed.", "run", "state"),
-		bufferBytes:    m.gauge("buffer_bytes", "Stored trajectories.", "run"),
-		staleDropped: m.counter("stale_dropped_total", "Groups that were not trained on, by reason: stale, or any other "+
-			"code with which a group is dropped.", "run", "reason"),
-		throttled: m.gauge("buffer_throttled", "1 while a bound keeps the run from launching as many groups as its "+
-			"depth asks for: max_staleness, max_bytes.", "run", "reason"),
-		zeroVarianceShare: m.gauge("zero_variance_ratio", "Share of the latest groups whose rewards were all equal.", "run"),
-		collapsed:         m.gauge("reward_variance_collapsed", "1 while most groups say nothing to a trainer.", "run"),
-		alarms: m.gauge("alarm", "1 while something keeps a run's games from being played: no_worker, no_engine, "+
-			"model_not_served, games_fail.", "run", "code"),
-		lostRuns: m.counter("run_lost_total", "How often a run's workflow was found gone.", "run"),
+		readyBatches:      m.gauge("buffer_ready_batches"),
+		depthBatches:      m.gauge("buffer_depth_batches"),
+		inflightGroups:    m.gauge("buffer_in_flight_groups"),
+		targetGroups:      m.gauge("buffer_target_groups"),
+		groups:            m.gauge("buffer_groups"),
+		bufferBytes:       m.gauge("buffer_bytes"),
+		staleDropped:      m.counter("stale_dropped_total"),
+		throttled:         m.gauge("buffer_throttled"),
+		zeroVarianceShare: m.gauge("zero_variance_ratio"),
+		collapsed:         m.gauge("reward_variance_collapsed"),
+		alarms:            m.gauge("alarm"),
+		lostRuns:          m.counter("run_lost_total"),
 
-		groupSec: m.histogram("group_duration_seconds", "Time of a group by stage: queue (launch to first request), play "+
-			"(to commit), model and env (the slowest episode's).", long, "run", "stage"),
-		episodeSec: m.histogram("episode_duration_seconds", "Time of one game.", long, "run"),
-		episodes: m.counter("episodes_total", "Attempts at games by result: finished, retried, failed, cancelled (not "+
-			"needed any more).", "run", "result"),
-		tokens: m.counter("tokens_total", "Tokens of answered requests by run, engine and direction (input, output). Over "+
-			"all runs they add up to engine_tokens_total.", "run", "engine", "direction"),
+		groupSec:   m.histogram("group_duration_seconds", long),
+		episodeSec: m.histogram("episode_duration_seconds", long),
+		episodes:   m.counter("episodes_total"),
+		tokens:     m.counter("tokens_total"),
 
-		policyVersion:  m.gauge("policy_version", "Newest policy version that serves.", "run"),
-		engineUp:       m.gauge("engine_up", "1 while an engine is ready.", "engine"),
-		engineInflight: m.gauge("engine_in_flight", "Requests in the engine's batch.", "engine"),
-		engineQueue:    m.gauge("engine_queue", "Requests in the engine's own queue.", "engine"),
-		engineKV:       m.gauge("engine_kv_cache_ratio", "Share of the engine's KV cache in use.", "engine"),
-		enginePrefixHits: m.gauge("engine_prefix_hit_ratio", "Share of prompt tokens found in the prefix cache, in the last "+
-			"window.", "engine"),
-		engineTokens: m.counter("engine_tokens_total", "Tokens by direction (input, output), from the engine's own "+
-			"counters.", "engine", "direction"),
-		engineQueueSec: m.gauge("engine_dispatch_queue_seconds", "Mean wait in dispatch queues of the requests that the "+
-			"engine answered in the last window.", "engine"),
-		engineUsageError: m.gauge("engine_usage_error_ratio", "Tokens that the engine counted less those that its answers "+
-			"account for, as a share of the larger, by direction (input, output).", "engine", "direction"),
-		breakers: m.gauge("engine_breaker_open", "Workers that do not dispatch to an engine for now, by whose "+
-			"requests: all_runs, one_run. Absent: none.", "engine", "scope"),
-		adapterLoadSec:  m.histogram("engine_adapter_load_seconds", "Time to load and verify an adapter.", short, "engine"),
-		adapterFailures: m.counter("engine_adapter_load_failures_total", "Loads that failed.", "engine"),
-		coldStartSec: m.histogram("engine_cold_start_seconds", "Time from an engine's first sign of life to ready.",
-			short, "engine"),
-		refused: counter("refused_total", "Requests and connections that this server turned away, by reason: "+
-			"unauthorized, forbidden, quota-exceeded, overloaded, unavailable, connections.", "reason"),
-		panics: counter("panics_total", "Faults of the program that this server survived, by what they ended: request, "+
-			"page, history, diagnosis, verdict, calibration. The log has each with its stack.", "in"),
+		policyVersion:    m.gauge("policy_version"),
+		engineUp:         m.gauge("engine_up"),
+		engineInflight:   m.gauge("engine_in_flight"),
+		engineQueue:      m.gauge("engine_queue"),
+		engineKV:         m.gauge("engine_kv_cache_ratio"),
+		enginePrefixHits: m.gauge("engine_prefix_hit_ratio"),
+		engineTokens:     m.counter("engine_tokens_total"),
+		engineQueueSec:   m.gauge("engine_dispatch_queue_seconds"),
+		engineUsageError: m.gauge("engine_usage_error_ratio"),
+		breakers:         m.gauge("engine_breaker_open"),
+		adapterLoadSec:   m.histogram("engine_adapter_load_seconds", short),
+		adapterFailures:  m.counter("engine_adapter_load_failures_total"),
+		coldStartSec:     m.histogram("engine_cold_start_seconds", short),
+		refused:          counter("refused_total"),
+		panics:           counter("panics_total"),
 
-		redisUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "redis_up", Help: "1 while Redis answers this " +
-			"server, which looks every 2 s."}),
+		redisUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "redis_up", Help: definitions["redis_up"].Help}),
 
-		fleetDecisions: m.counter("fleet_decisions_total", "Decisions of scaling by why: buys, gives_back, undone, "+
-			"restored, queue_up, queue_down, idles, wakes, configured.", "code"),
-		rejected: m.counter("requests_rejected_total", "Requests that dispatch gave up, by reason.", "reason"),
+		fleetDecisions: m.counter("fleet_decisions_total"),
+		rejected:       m.counter("requests_rejected_total"),
 	}
 	v.made = m
 	return v
@@ -152,20 +132,44 @@ type made struct {
 	engineGauges []*prometheus.GaugeVec // levels that belong to an engine and end with it
 }
 
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+// definition is what metrics.json says of a metric.
+type definition struct {
+	Help   string
+	Labels []string
 }
 
-func (m *made) counter(name, help string, labels ...string) *prometheus.CounterVec {
-	v := counter(name, help, labels...)
+//go:embed metrics.json
+var metricsFile []byte
+
+// definitions is every metric of servers that is made of events or of what stands in Redis, by its name.
+var definitions = func() (all map[string]definition) {
+	if err := json.Unmarshal(metricsFile, &all); err != nil {
+		panic(err) // it is a part of the program
+	}
+	return all
+}()
+
+// definedDesc is a metric of what stands in Redis.
+func definedDesc(name string) *prometheus.Desc {
+	return desc(prefix+name, definitions[name].Help, definitions[name].Labels...)
+}
+
+func counter(name string) *prometheus.CounterVec {
+	of := definitions[name]
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: of.Help}, of.Labels)
+}
+
+func (m *made) counter(name string) *prometheus.CounterVec {
+	v := counter(name)
 	m.all = append(m.all, v)
 	return v
 }
 
-func (m *made) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
+func (m *made) gauge(name string) *prometheus.GaugeVec {
+	of := definitions[name]
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: of.Help}, of.Labels)
 	m.all = append(m.all, v)
-	switch labels[0] {
+	switch of.Labels[0] {
 	case "run":
 		m.runGauges = append(m.runGauges, v)
 	case "engine":
@@ -174,8 +178,10 @@ func (m *made) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return v
 }
 
-func (m *made) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
+func (m *made) histogram(name string, buckets []float64) *prometheus.HistogramVec {
+	of := definitions[name]
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: of.Help, Buckets: buckets},
+		of.Labels)
 	m.all = append(m.all, v)
 	return v
 }
