@@ -4,10 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/statefolder"
 	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 )
 
 // openSpool has facts wait on the disk until Redis has them. A process goes on without: it then says that facts wait in
@@ -68,4 +70,26 @@ func (b *Set) watchSpool(ctx context.Context) {
 		}
 		was = is
 	}
+}
+
+// WriteEvents has what is emitted to Events written, until stop is called: it ends when what was emitted before is
+// written, or on the disk. It outlives ctx, so that what happens while a process winds up is kept, too.
+func (b *Set) WriteEvents(ctx context.Context, cfg Config) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.openSpool(cfg)
+	var running sync.WaitGroup
+	running.Go(func() { b.watchSpool(ctx) })
+	running.Go(func() { b.Events.Run(ctx) })
+	return func() {
+		b.Events.Close()
+		cancel()
+		running.Wait()
+	}
+}
+
+// StoreSink is how this process's own way into the event store stands.
+func (b *Set) StoreSink() processmetrics.Sink {
+	written := b.Events.Stats()
+	return processmetrics.Sink{Delivered: written.Written, Lost: written.Lost(), Waiting: written.Waiting,
+		SpoolBytes: written.SpoolBytes, Degraded: written.DiskFault != ""}
 }
