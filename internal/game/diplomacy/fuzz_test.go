@@ -294,11 +294,11 @@ func FuzzUnmarshalState(f *testing.F) {
 	})
 }
 
-func FuzzLoadMap(f *testing.F) {
+func FuzzCheckMap(f *testing.F) {
 	f.Add(standardMap)
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := LoadMap(data)
+		m, err := checkMap(data)
 		if err != nil {
 			return
 		}

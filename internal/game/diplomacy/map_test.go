@@ -8,6 +8,9 @@ import (
 
 func TestStandardMap(t *testing.T) {
 	t.Parallel()
+	if _, err := checkMap(standardMap); err != nil {
+		t.Fatalf("the game cannot be played on it: %v", err)
+	}
 	m := Standard()
 	count := map[Terrain]int{}
 	armyEdges, fleetEdges, fleetNodes := 0, 0, 0
@@ -83,7 +86,7 @@ func TestOtherMapPlays(t *testing.T) {
 	}
 }
 
-func TestLoadMapRefuses(t *testing.T) {
+func TestChecksOfMaps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"no JSON", "{", "[", "read map"},
@@ -116,7 +119,7 @@ func TestLoadMapRefuses(t *testing.T) {
 		if broken == island {
 			t.Fatalf("%s: the case changes nothing", tt.name)
 		}
-		if _, err := LoadMap([]byte(broken)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := checkMap([]byte(broken)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
