@@ -114,9 +114,12 @@ func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus) ([]runst
 	if err != nil {
 		return nil, err
 	}
-	return alarm.Of(alarm.Evidence{
-		Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines, Scaling: scaled,
-	}), nil
+	trainer, err := r.Buffer.TrainerActivity(ctx, status.Spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	return alarm.Of(alarm.Evidence{Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
+		Scaling: scaled, Trainer: trainer}), nil
 }
 
 // scaling is the present state of scaling; nil: the fleet is not scaled.

@@ -67,6 +67,18 @@ func (s *Server) attach(ctx context.Context, in *struct {
 	return Attached{generation, next, status.PolicyVersion, s.shown(status).Spec}, err
 }
 
+type heartbeatInput struct {
+	RunPath
+	Body struct {
+		Generation rollout.TrainerGeneration `json:"generation" minimum:"0" doc:"As with the claim"`
+	}
+}
+
+// heartbeat notes that the trainer lives while it trains.
+func (s *Server) heartbeat(ctx context.Context, in *heartbeatInput) (*struct{}, error) {
+	return nil, s.fail(ctx, "note a heartbeat", s.deps.Store.Heartbeat(ctx, in.Run, in.Body.Generation))
+}
+
 type recordBody struct {
 	Status int
 	Body   steprecord.StepRecord

@@ -21,7 +21,7 @@ type waiting struct {
 	api.Store
 	status   runstatus.RunStatus
 	counts   steprecord.BufferCounts
-	asked    buffer.Asked
+	asked    runstatus.TrainerActivity
 	attempts runstatus.AttemptCounts
 }
 
@@ -37,7 +37,7 @@ func (w *waiting) Counts(context.Context, rollout.RunName) (steprecord.BufferCou
 	return w.counts, nil
 }
 
-func (w *waiting) Asked(context.Context, rollout.RunName) (buffer.Asked, error) {
+func (w *waiting) TrainerActivity(context.Context, rollout.RunName) (runstatus.TrainerActivity, error) {
 	return w.asked, nil
 }
 
@@ -57,15 +57,15 @@ func TestWaitsHaveOwners(t *testing.T) {
 		{"games and the queue", func(w *waiting) { w.counts = steprecord.BufferCounts{Queued: 3, InFlight: 5} },
 			"dispatch: 3 queued groups; games: 5 groups in flight"},
 		{"a trainer at another server", func(w *waiting) {
-			w.asked = buffer.Asked{Step: 1, First: asked}
+			w.asked = runstatus.TrainerActivity{Step: 1, First: asked}
 			w.counts = steprecord.BufferCounts{Completed: 2, Ready: 1}
 		}, "batch: trainer, step 1 (1 ready groups of 2 needed; 0 in flight, 0 queued)"},
 		{"a trainer that went away", func(w *waiting) {
-			w.asked = buffer.Asked{Step: 1, First: asked, Last: asked.Add(time.Second)}
-		}, ""},
+			w.asked = runstatus.TrainerActivity{Step: 1, First: asked, Last: asked.Add(time.Second)}
+		}, "trainer: run"},
 		{"a trainer before step 0", func(w *waiting) {
 			w.status.NextStep, w.status.Spec.Buffer.Prefill = 0, runspec.PrefillFull
-			w.asked = buffer.Asked{Step: 0, First: asked}
+			w.asked = runstatus.TrainerActivity{Step: 0, First: asked}
 		}, "batch: trainer, step 0 (0 ready groups of 4 needed; 0 in flight, 0 queued)"},
 		{"a record", func(w *waiting) { w.counts.Claimed = 2 }, "record: 2 claimed groups"},
 		{"an adapter", func(w *waiting) {
@@ -74,7 +74,7 @@ func TestWaitsHaveOwners(t *testing.T) {
 		}, "adapter: policy version 4"},
 		{"a trainer that waits for what would become too stale", func(w *waiting) {
 			w.status.Spec.Buffer.OnStale = runspec.WaitStale
-			w.asked = buffer.Asked{Step: 1, First: asked}
+			w.asked = runstatus.TrainerActivity{Step: 1, First: asked}
 			w.counts = steprecord.BufferCounts{Completed: 2, Ready: 2, InFlight: 1}
 		}, "batch: trainer, step 1 (2 ready groups of 2 needed; 1 in flight, 0 queued; those in play that would become too " +
 			"stale without this batch " +
@@ -105,7 +105,7 @@ func TestWaitsHaveOwners(t *testing.T) {
 		{"a run that is over", func(w *waiting) {
 			w.status.State = runstatus.RunStopped
 			w.counts.InFlight = 4
-			w.asked = buffer.Asked{Step: 1, First: asked}
+			w.asked = runstatus.TrainerActivity{Step: 1, First: asked}
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

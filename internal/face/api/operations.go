@@ -77,6 +77,7 @@ func (s *Server) registerOperations() {
 	answered(s, "delete-run", s.deleteRun)
 	answered(s, "list-waits", s.listWaits)
 	answered(s, "attach-trainer", s.attach)
+	huma.Register(s.api, s.operation("send-heartbeat"), s.heartbeat)
 	answered(s, "list-steps", s.listSteps)
 	answered(s, "show-step", s.showStep)
 	answered(s, "publish-policy", s.publish)

@@ -39,8 +39,8 @@ func (s *scripted) Counts(context.Context, rollout.RunName) (steprecord.BufferCo
 	return steprecord.BufferCounts{Ready: 1}, nil
 }
 
-func (s *scripted) Asked(context.Context, rollout.RunName) (buffer.Asked, error) {
-	return buffer.Asked{}, nil
+func (s *scripted) TrainerActivity(context.Context, rollout.RunName) (runstatus.TrainerActivity, error) {
+	return runstatus.TrainerActivity{}, nil
 }
 
 func (s *scripted) AttemptCounts(context.Context, rollout.RunName) (runstatus.AttemptCounts, error) {

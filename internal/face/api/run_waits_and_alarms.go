@@ -57,7 +57,7 @@ func (s *Server) waits(ctx context.Context, status runstatus.RunStatus, counts s
 	if len(list) > 0 && list[0].What == "batch" || status.State.Over() {
 		return list
 	}
-	asked, err := s.deps.Store.Asked(ctx, run)
+	asked, err := s.deps.Store.TrainerActivity(ctx, run)
 	if err != nil || !asked.Waiting(s.deps.Now()) {
 		return list
 	}
@@ -158,7 +158,8 @@ func describeWaits(status runstatus.RunStatus, counts steprecord.BufferCounts, a
 // awaited says, by alarm, what would clear it.
 var awaited = map[runstatus.AlarmCode]string{
 	runstatus.AlarmNoWorker: "worker", runstatus.AlarmNoEngine: "engine", runstatus.AlarmModel: "model",
-	runstatus.AlarmGamesFail: "success",
+	runstatus.AlarmGamesFail: "success", runstatus.AlarmVersionRejected: "adapter",
+	runstatus.AlarmTrainerSilent: "trainer",
 }
 
 // throttleDetail says what would let the run launch more groups, if a bound keeps it from that.
@@ -211,7 +212,12 @@ func (s *Server) situation(ctx context.Context, status runstatus.RunStatus) (run
 	if err != nil {
 		return attempts, nil, err
 	}
-	evidence := alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines}
+	trainer, err := s.deps.Store.TrainerActivity(ctx, status.Spec.Name)
+	if err != nil {
+		return attempts, nil, err
+	}
+	evidence := alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
+		Trainer: trainer}
 	view, scaled, err := s.deps.Fleet.Scaling(ctx)
 	if err != nil {
 		return attempts, nil, err

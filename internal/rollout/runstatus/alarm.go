@@ -2,7 +2,7 @@ package runstatus
 
 import "time"
 
-// Alarm is something that keeps a run's games from being played, and that somebody must do something about.
+// Alarm is a condition of a run that stays until somebody does something about it.
 type Alarm struct {
 	Code   AlarmCode `json:"code"`
 	Text   string    `json:"text"`           // what is wrong, with figures
@@ -15,13 +15,15 @@ type AlarmCode string
 
 // The alarms.
 const (
-	AlarmNoWorker  AlarmCode = "no_worker"        // no worker process is alive
-	AlarmNoEngine  AlarmCode = "no_engine"        // no engine is ready
-	AlarmModel     AlarmCode = "model_not_served" // no engine serves the run's model
-	AlarmGamesFail AlarmCode = "games_fail"       // every try at a game fails
+	AlarmNoWorker        AlarmCode = "no_worker"        // no worker process is alive
+	AlarmNoEngine        AlarmCode = "no_engine"        // no engine is ready
+	AlarmModel           AlarmCode = "model_not_served" // no engine serves the run's model
+	AlarmGamesFail       AlarmCode = "games_fail"       // every attempt at a game fails
+	AlarmVersionRejected AlarmCode = "version_rejected" // the newest policy version was published, and serves nowhere
+	AlarmTrainerSilent   AlarmCode = "trainer_silent"   // the trainer was not heard of for longer than its steps explain
 )
 
 // AlarmCodes lists the alarms, the one that hides the others first.
 func AlarmCodes() []AlarmCode {
-	return []AlarmCode{AlarmNoWorker, AlarmNoEngine, AlarmModel, AlarmGamesFail}
+	return []AlarmCode{AlarmNoWorker, AlarmNoEngine, AlarmModel, AlarmGamesFail, AlarmVersionRejected, AlarmTrainerSilent}
 }

@@ -1,6 +1,6 @@
-// Package alarm says what keeps a run's games from being played: no worker, no engine, a model that no engine
-// serves, attempts that all fail. It is pure: views, diagnosis and events ask it the same question and give the same
-// answer. Start reading at Of.
+// Package alarm says what of a run needs somebody: no worker, no engine, a model that no engine serves, attempts that
+// all fail, a version that serves nowhere, a trainer that says nothing. It is pure: views, diagnosis and events ask it
+// the same question and give the same answer. Start reading at Of.
 package alarm
 
 import (
@@ -28,6 +28,7 @@ type Evidence struct {
 	Workers  []enginestate.Worker // alive or not
 	Engines  []enginestate.Engine
 	Scaling  *supply.View // nil: the fleet is not scaled
+	Trainer  runstatus.TrainerActivity
 }
 
 // alarmAfter is how many attempts must fail in the same way, with no success between them, to raise an alarm: a few,
@@ -43,7 +44,9 @@ func Of(e Evidence) []runstatus.Alarm {
 	if e.Run.State.Over() {
 		return alarms
 	}
-	for _, look := range []func(Evidence) (runstatus.Alarm, bool){noWorker, noEngine, modelNotServed, gamesFail} {
+	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
+		noWorker, noEngine, modelNotServed, gamesFail, versionRejected, trainerSilent,
+	} {
 		if a, raised := look(e); raised {
 			alarms = append(alarms, a)
 		}

@@ -125,7 +125,7 @@ func (s *Sampler) lookAtRun(
 ) (runLook, error) {
 	name := status.Spec.Name
 	r := runLook{status: status}
-	asked, err := s.Buffer.Asked(ctx, name)
+	asked, err := s.Buffer.TrainerActivity(ctx, name)
 	if err != nil {
 		return r, err
 	}

@@ -27,7 +27,7 @@ func (s *Store) Attach(ctx context.Context, run rollout.RunName, resumeFrom *rol
 		}
 		from = fmt.Sprint(int64(*resumeFrom))
 	}
-	r, err := s.eval(ctx, attachScript, run, append([]any{from}, s.known.floor(run)...)...)
+	r, err := s.eval(ctx, attachScript, run, append(append([]any{from}, s.known.floor(run)...), stamp(s.now()))...)
 	if err != nil {
 		return 0, 0, fmt.Errorf("attach trainer: %w", err)
 	}
@@ -267,9 +267,13 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 	if err != nil {
 		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
+	granted, err := readStamp(known["granted"])
+	if err != nil {
+		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
+	}
 	floor := s.known.floor(run)
 	r, err := s.eval(ctx, completeScript, run, int64(step), int64(generation), stamp(now), reportText, fleetText,
-		s.retain, views, s.detail, fact, floor[0], floor[1])
+		s.retain, views, s.detail, fact, floor[0], floor[1], now.Sub(granted).Seconds())
 	if err != nil {
 		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}

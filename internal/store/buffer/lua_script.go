@@ -54,6 +54,7 @@ var (
 	batchScript        = onRun("batch")
 	whereaboutsScript  = onRun("whereabouts")
 	completeScript     = onRun("complete")
+	heartbeatScript    = onRun("heartbeat")
 	awaitedScript      = onRun("awaited")
 	starvedScript      = onRun("starved")
 	enginesScript      = onRun("engines")

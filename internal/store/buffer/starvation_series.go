@@ -6,18 +6,20 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // StarvationSeries is what ContinueStarvation kept last, empty at first, and how the trainer asks for its batch.
-func (s *Store) StarvationSeries(ctx context.Context, run rollout.RunName) (series []byte, asked Asked, err error) {
-	r, err := s.runFields(ctx, run, append(askedFields, "starved")...)
+func (s *Store) StarvationSeries(ctx context.Context, run rollout.RunName) (series []byte,
+	asked runstatus.TrainerActivity, err error) {
+	r, err := s.runFields(ctx, run, append(activityFields, "starved")...)
 	if err != nil {
-		return nil, Asked{}, err
+		return nil, runstatus.TrainerActivity{}, err
 	}
-	asked, err = readAsked(r)
-	return []byte(r.str(len(askedFields))), asked, err
+	asked, err = readActivity(r)
+	return []byte(r.str(len(activityFields))), asked, err
 }
 
 // Awaited is the groups that the next batch of a run waits for.

@@ -1,4 +1,4 @@
--- ARGV: step to resume from, or '', era and serial of the account as the caller knows it. A trainer that goes back gives
+-- ARGV: step to resume from, or '', era and serial of the account as the caller knows it, now. A trainer that goes back gives
 -- up what it learned from the steps from there on: of those whose batches are lost, others are formed.
 --> ok generation:int from:int mark:ints
 --> unconfirmed why:text
@@ -33,8 +33,8 @@ if ARGV[1] ~= '' then
 end
 call('HSET', run, 'next', from)
 changed()
-call('HDEL', run, 'asked', 'polled') -- the process that waited is replaced
+call('HDEL', run, 'asked', 'polled', 'beats') -- the process that waited is replaced
 local generation = math.max(int('generation') + 1, int('least_generation'))
-call('HSET', run, 'generation', generation)
+call('HSET', run, 'generation', generation, 'heard', ARGV[4])
 advance()
 return {'ok', generation, from, mark()}

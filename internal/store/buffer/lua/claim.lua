@@ -140,7 +140,7 @@ local filled = grant(k, seqs, generation, call('HGET', run, 'asked'), ARGV[3], b
 filled.starved = number(seconds(call('HGET', run, 'asked'), ARGV[3]))
 tell(fill(ARGV[4], filled))
 call('HDEL', run, 'asked', 'polled')
-call('HSET', run, 'granted', math.max(granted, k + 1))
+call('HSET', run, 'granted', math.max(granted, k + 1), 'heard', ARGV[3])
 advance()
 changed()
 return batch(seqs, 1)

@@ -1,5 +1,5 @@
 -- ARGV: step, generation, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in,
--- the fact, era and serial of the account as the caller knows it
+-- the fact, era and serial of the account as the caller knows it, seconds since the step's batch was granted
 --> ok now:int record:pairs mark:ints
 --> unconfirmed why:text
 --> fenced generation:int
@@ -31,7 +31,8 @@ end
 call('HSET', key, 'generation', generation, 'report', ARGV[4], 'fleet', ARGV[5], 'completed', ARGV[3], 'done', 1)
 if ARGV[7] ~= '' then call('HSET', key, 'views', ARGV[7]) end
 call('HDEL', step_key(k - tonumber(ARGV[8])), 'views', 'engines')
-call('HSET', run, 'next', k + 1)
+local took, usual = tonumber(ARGV[12]), tonumber(call('HGET', run, 'usual') or ARGV[12])
+call('HSET', run, 'next', k + 1, 'heard', ARGV[3], 'usual', usual + (took - usual) / 4)
 
 local oldest = int('oldest')
 while oldest <= k - tonumber(ARGV[6]) do

@@ -11,6 +11,8 @@
 --                       knows it; confirmed: under which replication id of Redis the run has compared it last;
 --                       repair: JSON of the latest repair; least_generation: of the next trainer that announces itself
 --                       asked and polled: when the step that is not granted was claimed first, and last
+--                       heard: when the trainer was given a batch, recorded a step or sent a heartbeat last; beats: it
+--                       sends them; usual: seconds from a batch to its record, smoothed
 --                       starved: how far the account of the trainer's waits has come, JSON of package starvation
 --   queued in_flight ready claimed   sorted sets of groups, by launch order
 --   group:N             hash: state, scenario, launched, from (version it was launched with), and once ready: min, at

@@ -16,7 +16,7 @@ func TestAsked(t *testing.T) {
 		f := open(t, rdb, spec(1, 3))
 		see := func(step rollout.Step, waits bool) {
 			t.Helper()
-			a, err := f.Asked(f.ctx, run)
+			a, err := f.TrainerActivity(f.ctx, run)
 			f.ok(err)
 			if a.Step != step || a.Waiting(a.Last) != waits {
 				t.Fatalf("%+v, want step %d, waits %v", a, step, waits)

@@ -1,0 +1,63 @@
+package alarm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/run/alarm/noworker"
+)
+
+// trainerSilent: a trainer that took part in the run says nothing any more, and the run goes on without anybody who
+// learns from it.
+func trainerSilent(e Evidence) (runstatus.Alarm, bool) {
+	t := e.Trainer
+	since, silent := t.Silent(e.Now)
+	if !silent || e.Run.State != runstatus.RunRunning {
+		return runstatus.Alarm{}, false
+	}
+	step, did := t.Step, "has not asked for"
+	if t.Next < t.Step {
+		step, did = t.Next, "was given"
+	}
+	if step >= rollout.Step(e.Run.Spec.Steps) {
+		return runstatus.Alarm{}, false
+	}
+	usual := ""
+	if t.UsualSec > 0 {
+		usual = fmt.Sprintf(" (its steps take %s)", units.Seconds(t.UsualSec))
+	}
+	return runstatus.Alarm{Code: runstatus.AlarmTrainerSilent, Since: since,
+		Text: fmt.Sprintf("the trainer (generation %d) %s step %d and was not heard of for %s%s", t.Generation, did, step,
+			noworker.Span(e.Now.Sub(since)), usual),
+		Advice: fmt.Sprintf("see its log and start it again: it goes on with step %d", step)}, true
+}
+
+// versionRejected: the newest version that the trainer has published is served by no engine.
+func versionRejected(e Evidence) (runstatus.Alarm, bool) {
+	var newest runstatus.Policy
+	for _, p := range e.Run.Policies {
+		if p.Version >= newest.Version {
+			newest = p
+		}
+	}
+	if newest.State != runstatus.PolicyRejected {
+		return runstatus.Alarm{}, false
+	}
+	return runstatus.Alarm{Code: runstatus.AlarmVersionRejected, Since: newest.PublishedAt,
+		Text: fmt.Sprintf("policy version %d was rejected: %s", newest.Version, newest.Reason),
+		Advice: fmt.Sprintf("fix what it names and publish version %d again; games are played with version %d",
+			newest.Version, e.Run.PolicyVersion)}, true
+}
+
+// patience is how long each alarm must last to be reported: engines and workers that are started together are not there
+// all at once. The others say that something has lasted.
+var patience = map[runstatus.AlarmCode]time.Duration{
+	runstatus.AlarmNoWorker: 10 * time.Second, runstatus.AlarmNoEngine: 10 * time.Second,
+	runstatus.AlarmModel: 10 * time.Second,
+}
+
+// Patience is how long an alarm must last before it is reported.
+func Patience(code runstatus.AlarmCode) time.Duration { return patience[code] }
