@@ -1,0 +1,197 @@
+"""GRPO with LoRA on a Hugging Face model, fed by Millrace: one process, one file, to be read and changed.
+
+    pip install './clients/python[torch]' peft transformers
+    python examples/grpo/train.py --url http://127.0.0.1:8700 --run NAME --model PATH
+
+The run's engines serve the same model (docs/conformance.md says with which flags), and its adapters.path_prefix is a
+folder that this process writes and the engines read. --loss is grpo, dapo, dr_grpo or reinforce++.
+
+Each step: claim a batch, compute the logprobs of what was sampled under the same temperature and constraint, one step of
+Adam on the clipped loss, publish the adapter. After a crash, start it again with the same --checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import random
+import sys
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import millrace
+from millrace.constraints import AllowedTokens
+from millrace.losses import LOSSES, policy_loss
+from millrace.rows import advantages, loss_weights, mask_forced, merge_turns, micro_batches
+from millrace.tensors import collate, importance_weights, to_torch, token_logprobs
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8700")
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--model", required=True, help="the folder of the model and its tokenizer")
+    parser.add_argument("--loss", choices=sorted(LOSSES), default="grpo")
+    parser.add_argument("--lr", type=float, default=5e-5)
+    parser.add_argument("--max-grad-norm", type=float, default=1.0)
+    parser.add_argument("--micro-tokens", type=int, default=16384, help="tokens, with padding, of one forward pass")
+    parser.add_argument("--checkpoint", type=pathlib.Path, help="a folder of this trainer's own; it goes on from there")
+    parser.add_argument("--log", type=pathlib.Path, help="append a line of JSON for each step to this file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shuffle-advantages", action="store_true", help="a control: nothing can be learned then")
+    return parser.parse_args()
+
+
+def load(path: str, rank: int) -> tuple[Any, Any]:
+    """The tokenizer, and the model with a fresh LoRA adapter, which changes nothing yet."""
+    if not any((pathlib.Path(path) / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        sys.exit(f"train: {path} has no tokenizer (tokenizer.json, tokenizer.model or vocab.json): give --model the whole "
+                 "folder that the engines serve")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
+    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    return tokenizer, get_peft_model(model.to(device), lora).train()
+
+
+class Trainer:
+    """Model, optimizer and what a step does with them."""
+
+    def __init__(self, args: argparse.Namespace, rank: int) -> None:
+        self.args, self.recipe = args, LOSSES[args.loss]
+        random.seed(args.seed)
+        torch.manual_seed(args.seed)
+        self.tokenizer, self.model = load(args.model, rank)
+        self.allowed = AllowedTokens(self.tokenizer, self.model.config.vocab_size)
+        self.weights = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.weights, args.lr, weight_decay=0.0)
+
+    def batches(self, step: millrace.Step) -> list[dict[str, Any]]:
+        """The step's micro-batches as tensors, with the weights of the whole batch."""
+        rows = merge_turns(step.sequences())
+        forced = mask_forced(rows)
+        advantages(rows, self.recipe.advantage)
+        if self.args.shuffle_advantages:
+            shuffle(rows)
+        loss_weights(rows, self.recipe.aggregation)
+        step.metrics["forced_tokens"] = forced
+        pad = self.tokenizer.pad_token_id or 0
+        micros = micro_batches(rows, self.args.micro_tokens)
+        return [to_torch(collate(micro, pad, allowed=self.allowed), self.model.device) for micro in micros]
+
+    def train(self, batches: list[dict[str, Any]], version: int) -> dict[str, float]:
+        """One step of the optimizer. FloatingPointError: the loss or its gradient is no number; nothing was changed."""
+        self.optimizer.zero_grad(set_to_none=True)
+        total: dict[str, float] = {"loss": 0.0, "fresh_ratio_error": 0.0, "stale_tokens": 0.0, "entropy": 0.0}
+        for batch in batches:
+            out = self.model(
+                input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], position_ids=batch["position_ids"]
+            )
+            logprobs, entropy = token_logprobs(out.logits, batch, with_entropy=True)
+            correction, _ = importance_weights(logprobs.detach(), batch)
+            kept = (correction > 0).float()  # the ratio is in the loss already; sequences too far off are left out
+            loss, figures = policy_loss(logprobs, batch, self.args.loss, correction=kept)
+            loss.backward()
+            fresh = (batch["policy_version"] == version) & (batch["loss_mask"] > 0)
+            error = ((logprobs - batch["old_logprobs"]).exp() - 1).abs()[fresh]
+            total["fresh_ratio_error"] = max(total["fresh_ratio_error"], error.max().item() if len(error) else 0.0)
+            figures |= {
+                "loss": loss.item(),
+                "entropy": entropy.sum().item(),
+                "stale_tokens": ((batch["loss_mask"] > 0) & ~fresh).sum().item(),
+            }
+            for name, value in figures.items():
+                total[name] = total.get(name, 0.0) + value
+        norm = torch.nn.utils.clip_grad_norm_(self.weights, self.args.max_grad_norm).item()
+        if not math.isfinite(total["loss"]) or not math.isfinite(norm):
+            raise FloatingPointError(f"loss {total['loss']}, gradient norm {norm}")
+        self.optimizer.step()
+        tokens = max(total["tokens"], 1.0)
+        return total | {name: total[name] / tokens for name in ("clip_fraction", "approx_kl", "entropy")} | {"grad_norm": norm}
+
+    def save(self, step: int) -> None:
+        """All that the next process needs to go on after `step`, put in place at once."""
+        state = {
+            "next_step": step + 1,
+            "adapter": get_peft_model_state_dict(self.model),
+            "optimizer": self.optimizer.state_dict(),
+            "random": (random.getstate(), torch.get_rng_state()),
+        }
+        self.args.checkpoint.mkdir(parents=True, exist_ok=True)
+        torch.save(state, self.args.checkpoint / "state.pt.part")
+        os.replace(self.args.checkpoint / "state.pt.part", self.args.checkpoint / "state.pt")
+
+    def restore(self) -> int | None:
+        """Goes back to the checkpoint; answers the step to go on with, or None without one."""
+        path = self.args.checkpoint and self.args.checkpoint / "state.pt"
+        if not path or not path.exists():
+            return None
+        state = torch.load(path, weights_only=False)  # written by this program
+        set_peft_model_state_dict(self.model, state["adapter"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        random.setstate(state["random"][0])
+        torch.set_rng_state(state["random"][1])
+        return int(state["next_step"])
+
+
+def shuffle(rows: list[dict[str, Any]]) -> None:
+    """Gives each trajectory the advantage of another."""
+    ids = sorted({row["trajectory_id"] for row in rows})
+    of = {row["trajectory_id"]: row["advantage"] for row in rows}
+    dealt = dict(zip(ids, random.sample([of[i] for i in ids], len(ids)), strict=True))
+    for row in rows:
+        row["advantage"] = dealt[row["trajectory_id"]]
+
+
+def line(step: millrace.Step) -> dict[str, Any]:
+    """What --log keeps of a step: the games by the version that played them, phases, figures."""
+    games = [
+        (min(turn["policy_version"] for turn in trajectory["turns"]), trajectory["reward"])
+        for group in step.batch["groups"]
+        for trajectory in group["trajectories"]
+        if trajectory["turns"]
+    ]
+    return {"step": step.number, "games": games, "phases": step.phases, "metrics": dict(step.metrics)}
+
+
+def main() -> None:
+    args = options()
+    run = millrace.Client(args.url).run(args.run)
+    spec = run.status()["spec"]
+    trainer = Trainer(args, spec["adapters"]["rank"])
+    for step in run.steps(resume_from=trainer.restore()):
+        with step as s:
+            with s.phase("load"):
+                batches = trainer.batches(s)
+            with s.phase("train"):
+                try:
+                    s.metrics.update(trainer.train(batches, run.policy_version))
+                except FloatingPointError as fault:
+                    sys.exit(f"train: step {s.number} is not published nor recorded: {fault}. Lower --lr, or look at the "
+                             "batch; the next process gets the same one")
+            with s.phase("publish"):
+                path = s.adapter_dir()
+                trainer.model.save_pretrained(path)
+            s.publish(path)
+            if args.checkpoint:
+                with s.phase("checkpoint"):
+                    trainer.save(s.number)
+            run.prune_adapters()
+        if args.log:
+            with args.log.open("a") as log:
+                log.write(json.dumps(line(s)) + "\n")
+        print(f"step {s.number + 1} of {spec['steps']}: loss {s.metrics['loss']:.4f}, wait {s.phases['wait']:.1f} s, "
+              f"train {s.phases['train']:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except millrace.Error as refusal:
+        sys.exit(f"train: {refusal}")
