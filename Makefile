@@ -224,6 +224,14 @@ conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against 
 conformance-saturation: build $(TEMPORAL) ## a saturated vLLM for CPUs: what diagnose predicts against what more engines and more depth then give (root, Linux)
 	@deploy/conformance/saturation.sh
 
+.PHONY: learn
+learn: build $(TEMPORAL) ## does a policy learn through the whole chain? a real vLLM, LoRA, seeds and controls; 20 minutes (docs/learning.md)
+	@examples/grpo/learn.sh
+
+.PHONY: python-torch
+python-torch: ## the Python client's tests that need torch and xgrammar, in PYTHON (.bin/vllm/bin/python, as make learn installs it)
+	@cd clients/python && $(or $(PYTHON),$(CURDIR)/.bin/vllm/bin/python) -B -m unittest test_millrace_torch test_millrace_rows
+
 .PHONY: bench
 bench: ## benchmarks; each prints its own ratio or allocation count
 	go test -run '^$$' -bench . -benchmem ./...

@@ -130,7 +130,7 @@ def compare(tracker, found, want, instead):
         expected = [(step, want[step][name]) for step in sorted(want) if name in want[step]]
         got = sorted(found.get(name, []))
         same = [step for step, _ in got] == [step for step, _ in expected] and all(
-            math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-6) for (_, a), (_, b) in zip(got, expected)
+            math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-6) for (_, a), (_, b) in zip(got, expected, strict=True)
         )
         if not same:
             wrong.append("%s: has %s, recorded is %s" % (name, got, expected))

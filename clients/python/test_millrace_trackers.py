@@ -23,7 +23,7 @@ def group(rewards, prompt=(10, 4, 6), completion=(5, 2, 3), sequences=2):
     """A group with the rewards of its trajectories; tokens are their sum, the least and the greatest."""
     mean = sum(rewards) / len(rewards)
     std = math.sqrt(sum((r - mean) ** 2 for r in rewards) / len(rewards))
-    tokens = [dict(zip(("sum", "min", "max"), of)) for of in (prompt, completion)]
+    tokens = [dict(zip(("sum", "min", "max"), of, strict=True)) for of in (prompt, completion)]
     return {
         "trained": {
             "trajectories": len(rewards),

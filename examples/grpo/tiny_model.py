@@ -25,7 +25,7 @@ RULES = (
     "Squares are named by column a-c and row 1-3. Answer with the name of one free square.\n\n"
 )
 HIDDEN, LAYERS, HEADS = 64, 2, 4
-EXAMPLES, BATCH, RATE = 1200, 64, 3e-3  # batches of positions, positions in each, the peak of Adam's learning rate
+EXAMPLES, BATCH, RATE = 500, 64, 3e-3  # batches of positions, positions in each, the peak of Adam's learning rate
 
 
 def prompt(board: list[str], player: str) -> str:
@@ -54,9 +54,10 @@ def write_tokenizer(out: pathlib.Path, rng: random.Random) -> Tokenizer:
         [position(rng)[0] for _ in range(200)],
         trainers.BpeTrainer(vocab_size=512, special_tokens=[END], initial_alphabet=alphabet, show_progress=False),
     )
-    tokenizer.add_tokens(SQUARES)  # an answer is one token, and the end
+    # An answer is one token, and the end; the rules, the same in every prompt, are one token, so that two cores suffice.
+    tokenizer.add_tokens([RULES, *SQUARES])
     tokenizer.save(str(out / "tokenizer.json"))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "pad_token": END, "model_max_length": 512}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "pad_token": END, "model_max_length": 4096}
     (out / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
     return tokenizer
 
@@ -91,7 +92,7 @@ def teach(model: Qwen3ForCausalLM, tokenizer: Tokenizer, rng: random.Random) -> 
         optimizer.step()
         schedule.step()
         legal = 0.95 * legal + 0.05 * (move.exp() * (want > 0)).sum(1).mean().item()
-        if (step + 1) % 200 == 0:
+        if (step + 1) % 100 == 0:
             print(f"  legal play: {step + 1} of {EXAMPLES} batches, {legal:.1%} legal, {time.monotonic() - began:.0f} s", flush=True)
     return legal
 
@@ -114,7 +115,7 @@ def main() -> None:
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
         head_dim=HIDDEN // HEADS * 2,
-        max_position_embeddings=512,
+        max_position_embeddings=4096,
         tie_word_embeddings=False,
         bos_token_id=end,
         eos_token_id=end,

@@ -39,6 +39,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--model", required=True, help="the folder of the model and its tokenizer")
     parser.add_argument("--loss", choices=sorted(LOSSES), default="grpo")
     parser.add_argument("--lr", type=float, default=5e-5)
+    parser.add_argument("--warmup", type=int, default=5, help="steps over which the learning rate rises to --lr")
     parser.add_argument("--max-grad-norm", type=float, default=1.0)
     parser.add_argument("--micro-tokens", type=int, default=16384, help="tokens, with padding, of one forward pass")
     parser.add_argument("--checkpoint", type=pathlib.Path, help="a folder of this trainer's own; it goes on from there")
@@ -70,7 +71,7 @@ class Trainer:
         self.tokenizer, self.model = load(args.model, rank)
         self.allowed = AllowedTokens(self.tokenizer, self.model.config.vocab_size)
         self.weights = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.weights, args.lr, weight_decay=0.0)
+        self.optimizer = torch.optim.AdamW(self.weights, args.lr, betas=(0.9, 0.95), weight_decay=0.0)
 
     def batches(self, step: millrace.Step) -> list[dict[str, Any]]:
         """The step's micro-batches as tensors, with the weights of the whole batch."""
@@ -85,7 +86,7 @@ class Trainer:
         micros = micro_batches(rows, self.args.micro_tokens)
         return [to_torch(collate(micro, pad, allowed=self.allowed), self.model.device) for micro in micros]
 
-    def train(self, batches: list[dict[str, Any]], version: int) -> dict[str, float]:
+    def train(self, batches: list[dict[str, Any]], step: int, version: int) -> dict[str, float]:
         """One step of the optimizer. FloatingPointError: the loss or its gradient is no number; nothing was changed."""
         self.optimizer.zero_grad(set_to_none=True)
         total: dict[str, float] = {"loss": 0.0, "fresh_ratio_error": 0.0, "stale_tokens": 0.0, "entropy": 0.0}
@@ -111,6 +112,8 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.weights, self.args.max_grad_norm).item()
         if not math.isfinite(total["loss"]) or not math.isfinite(norm):
             raise FloatingPointError(f"loss {total['loss']}, gradient norm {norm}")
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.args.lr * min(1.0, (step + 1) / max(self.args.warmup, 1))
         self.optimizer.step()
         tokens = max(total["tokens"], 1.0)
         return total | {name: total[name] / tokens for name in ("clip_fraction", "approx_kl", "entropy")} | {"grad_norm": norm}
@@ -171,7 +174,7 @@ def main() -> None:
                 batches = trainer.batches(s)
             with s.phase("train"):
                 try:
-                    s.metrics.update(trainer.train(batches, run.policy_version))
+                    s.metrics.update(trainer.train(batches, s.number, run.policy_version))
                 except FloatingPointError as fault:
                     sys.exit(f"train: step {s.number} is not published nor recorded: {fault}. Lower --lr, or look at the "
                              "batch; the next process gets the same one")

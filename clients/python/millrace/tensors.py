@@ -59,7 +59,7 @@ def collate(
     batch["policy_version"], batch["constrained"] = np.full(shape, -1, np.int64), np.zeros(shape, bool)
     ats: List[np.ndarray] = []
     bits: List[np.ndarray] = []
-    for row, (b, start), length in zip(rows, places, lengths):
+    for row, (b, start), length in zip(rows, places, lengths, strict=True):
         part = (b, slice(start, start + length))
         mask = np.asarray(row["loss_mask"], np.float32)
         batch["input_ids"][part], batch["attention_mask"][part] = row["token_ids"], 1

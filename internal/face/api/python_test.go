@@ -54,12 +54,17 @@ func TestPythonClient(t *testing.T) {
 	}
 }
 
-// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these.
+// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these; and, where
+// there is numpy, of what makes arrays of a batch.
 func TestPythonTrackers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python(t), "-B", "-m", "unittest", "test_millrace_trackers")
+	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers"}
+	if exec.CommandContext(ctx, python(t), "-c", "import numpy").Run() == nil {
+		tests = append(tests, "test_millrace_rows")
+	}
+	cmd := exec.CommandContext(ctx, python(t), tests...)
 	cmd.Dir = "../../../clients/python"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

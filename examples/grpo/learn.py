@@ -1,0 +1,248 @@
+"""learn.py VENV OUT: does a policy learn through the whole chain? Run by `make learn`.
+
+Games against a random opponent are played by a real vLLM, kept by Millrace, trained on by train.py with LoRA, and published
+back, step after step. Each seed is three runs of equal length at once: the learner, and two controls that cannot learn:
+one whose advantages are dealt to the wrong games, one whose learning rate is 0. The policy learned if the worst
+learner's last games were lost less often than the best control's, their 95 % intervals apart; else the exit status is 1.
+
+Environment: SEEDS (as many as fit, 5 at most), STEPS of each run (40), MINUTES for all runs (18), LOSS (dapo), LR (6e-3).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import Any
+
+import millrace
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import plot
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+ARMS = {"learner": [], "shuffled": ["--shuffle-advantages"], "rate 0": []}
+MODEL = "tiny-qwen3"
+MOST_SEEDS = 5
+WINDOW = 10  # the last steps, on whose games runs are compared
+GROUPS, SAMPLES = 8, 8
+
+
+def wilson(hits: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share."""
+    if n == 0:
+        return 0.0, 1.0
+    z, p = 1.96, hits / n
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return middle - half, middle + half
+
+
+def read(log: pathlib.Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def last_games(steps: list[dict[str, Any]]) -> list[float]:
+    return [reward for step in steps[-WINDOW:] for _, reward in step["games"]]
+
+
+def no_loss(rewards: list[float]) -> tuple[float, float, float]:
+    """The share of games that were not lost, and its interval."""
+    kept = sum(reward >= 0.5 for reward in rewards)
+    return (kept / len(rewards) if rewards else math.nan, *wilson(kept, len(rewards)))
+
+
+class Processes:
+    """What was started here; all of it ends with this program."""
+
+    def __init__(self, out: pathlib.Path) -> None:
+        self.out, self.running = out, []
+
+    def start(self, name: str, command: list[str], **env: str) -> subprocess.Popen[bytes]:
+        log = (self.out / f"{name}.log").open("wb")
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "clients/python"), **env}
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, cwd=ROOT, start_new_session=True)
+        self.running.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in reversed(self.running):
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for process in self.running:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def until_up(url: str, process: subprocess.Popen[bytes], log: pathlib.Path, seconds: float = 600) -> None:
+    began = said = time.monotonic()
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() - began > seconds:
+                sys.exit(f"learn: {url} does not come up; {log} says:\n" + "\n".join(log.read_text().splitlines()[-20:]))
+        if time.monotonic() - said > 15:
+            said = time.monotonic()
+            print(f"  starting since {said - began:.0f} s", flush=True)
+        time.sleep(1)
+
+
+class Proof:
+    """The runs of all seeds, and what they came to."""
+
+    def __init__(self, venv: pathlib.Path, out: pathlib.Path) -> None:
+        self.venv, self.out = venv, out
+        self.steps, self.seeds = int(os.environ.get("STEPS", "40")), int(os.environ.get("SEEDS", "0"))
+        self.seconds = 60 * float(os.environ.get("MINUTES", "18"))
+        self.loss, self.rate = os.environ.get("LOSS", "dapo"), os.environ.get("LR", "6e-3")
+        self.runs: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        self.processes = Processes(out)
+
+    def serve(self) -> str:
+        """Starts an engine and Millrace; answers Millrace's address."""
+        model = self.out / "model"
+        if not (model / "model.safetensors").exists():
+            print("making a tiny Qwen3 and teaching it the rules (once)", flush=True)
+            env = {**os.environ, "OMP_NUM_THREADS": "2"}
+            subprocess.run([self.venv / "bin/python", HERE / "tiny_model.py", model], check=True, env=env)
+        engine, api = free_port(), free_port()
+        print("starting vLLM", flush=True)
+        # vLLM 0.28 on CPUs answers a request for the base model with the adapter of the last slot when others of its batch
+        # have adapters. With a slot for every adapter that is ever loaded, and one more, the last stays empty.
+        slots = 1 + len(ARMS) * self.steps * (self.seeds or MOST_SEEDS)
+        serve = [str(ROOT / "deploy/conformance/serve.sh"), str(self.venv), str(model), str(engine)]
+        vllm = self.processes.start("vllm", serve, NAME=MODEL, MAX_LORAS=str(slots))
+        until_up(f"http://127.0.0.1:{engine}/health", vllm, self.out / "vllm.log")
+        print("starting Millrace", flush=True)
+        dev = [str(ROOT / ".bin/millrace"), "dev", "--engine", f"http://127.0.0.1:{engine}", "--listen", f"127.0.0.1:{api}"]
+        up = self.processes.start("millrace", dev)
+        until_up(f"http://127.0.0.1:{api}/v1/runs", up, self.out / "millrace.log")
+        print(f"  its page: http://127.0.0.1:{api}/", flush=True)
+        return f"http://127.0.0.1:{api}"
+
+    def play(self) -> None:
+        url = self.serve()
+        began = time.monotonic()
+        for seed in range(self.seeds or MOST_SEEDS):
+            took = time.monotonic() - began
+            if not self.seeds and seed and took + took / seed > self.seconds:
+                print(f"{seed} seeds took {took / 60:.1f} min; no other fits into {self.seconds / 60:.0f}", flush=True)
+                return
+            self.play_seed(url, seed, began)
+
+    def play_seed(self, url: str, seed: int, began: float) -> None:
+        trainers, logs = {}, {}
+        for arm, flags in ARMS.items():
+            name = f"seed{seed}-{arm.replace(' ', '')}"
+            millrace.Client(url).call("POST", "/v1/runs", self.spec(name, seed))
+            logs[arm] = self.out / f"{name}.jsonl"
+            logs[arm].unlink(missing_ok=True)
+            command = [self.venv / "bin/python", HERE / "train.py", "--url", url, "--run", name, "--model", self.out / "model",
+                       "--loss", self.loss, "--lr", "0" if arm == "rate 0" else self.rate, "--seed", str(seed),
+                       "--log", logs[arm], *flags]
+            trainers[arm] = self.processes.start(name, [str(part) for part in command])
+        said = -1
+        while any(trainer.poll() is None for trainer in trainers.values()):
+            time.sleep(2)
+            for arm, log in logs.items():
+                self.runs[seed, arm] = read(log)
+            done = min(len(self.runs[seed, arm]) for arm in ARMS)
+            if done // 5 > said:
+                said = done // 5
+                self.progress(seed, done, began)
+        for arm, log in logs.items():
+            self.runs[seed, arm] = read(log)
+            if trainers[arm].returncode:
+                text = (self.out / f"seed{seed}-{arm.replace(' ', '')}.log").read_text().splitlines()
+                sys.exit(f"learn: the trainer of {arm}, seed {seed}, failed:\n" + "\n".join(text[-15:]))
+
+    def spec(self, name: str, seed: int) -> dict[str, Any]:
+        return {
+            "name": name, "model": MODEL, "steps": self.steps, "seed": seed,
+            "environment": {"kind": "tictactoe", "opponent": "random"},
+            "group": {"samples": SAMPLES}, "buffer": {"depth": 1, "groups_per_step": GROUPS, "max_staleness": 2},
+            "sampling": {"temperature": 1, "max_tokens": 4},
+            "adapters": {"rank": 8, "path_prefix": str(self.out / "adapters")},
+        }  # fmt: skip
+
+    def progress(self, seed: int, done: int, began: float) -> None:
+        shares = ", ".join(f"{arm} {no_loss(last_games(self.runs[seed, arm]))[0]:.1%}" for arm in ARMS)
+        print(f"seed {seed}: step {done} of {self.steps}, {(time.monotonic() - began) / 60:.1f} min; not lost of the last "
+              f"{WINDOW} steps: {shares if done else '-'}", flush=True)  # fmt: skip
+
+    def report(self) -> bool:
+        """Prints what is known, writes the picture; reports whether every learner is above every control."""
+        played = {key: steps for key, steps in self.runs.items() if steps}
+        if not played:
+            print("nothing was played")
+            return False
+        print(f"\n{'run':20} {'steps':>5} {'games':>6} {'first ' + str(WINDOW):>9} {'last ' + str(WINDOW):>8}   95 %            reward")
+        ends: dict[str, list[tuple[float, float]]] = {arm: [] for arm in ARMS}
+        for (seed, arm), steps in sorted(played.items(), key=lambda item: (list(ARMS).index(item[0][1]), item[0][0])):
+            last = last_games(steps)
+            share, low, high = no_loss(last)
+            first = no_loss(last_games(steps[:WINDOW]))[0]
+            ends[arm].append((low, high))
+            print(f"{arm + ', seed ' + str(seed):20} {len(steps):5} {sum(len(s['games']) for s in steps):6} {first:9.1%} {share:8.1%}"
+                  f"   {low:.1%} to {high:.1%}  {sum(last) / len(last):.3f}")  # fmt: skip
+        self.costs(list(played.values()))
+        (self.out / "learning.svg").write_text(plot.picture(played, list(ARMS)))
+        print(f"picture: {self.out / 'learning.svg'}")
+        whole = all(len(steps) == self.steps for steps in played.values())
+        worst = min((low for low, _ in ends["learner"]), default=0.0)
+        best = max((high for arm in list(ARMS)[1:] for _, high in ends[arm]), default=1.0)
+        learned = whole and worst > best
+        print(f"worst learner above {worst:.1%}, best control below {best:.1%}: " + (
+            "it learns" if learned else "it is not shown that it learns" if whole else "the runs are not complete"))  # fmt: skip
+        return learned
+
+    def costs(self, runs: list[list[dict[str, Any]]]) -> None:
+        steps = [step for run in runs for step in run]
+        phases = {name: sum(s["phases"].get(name, 0.0) for s in steps) / len(steps) for name in ("wait", "load", "train", "publish")}
+        print(f"step: {sum(phases.values()):.1f} s on average, three runs at once: "
+              + ", ".join(f"{name} {seconds:.1f}" for name, seconds in phases.items()))  # fmt: skip
+        behind: dict[int, int] = {}
+        for step in steps:
+            for version, _ in step["games"]:
+                behind[step["step"] - version] = behind.get(step["step"] - version, 0) + 1
+        total = sum(behind.values())
+        print("staleness: " + ", ".join(f"{n} versions {count / total:.0%}" for n, count in sorted(behind.items())))
+        error = max(step["metrics"]["fresh_ratio_error"] for step in steps)
+        print(f"ratio of trainer and engine at version distance 0: 1 within {error:.0e}")
+
+
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    proof = Proof(pathlib.Path(sys.argv[1]).absolute(), pathlib.Path(sys.argv[2]).absolute())
+    proof.out.mkdir(parents=True, exist_ok=True)
+    try:
+        proof.play()
+    except KeyboardInterrupt:
+        print("\nstopped; what is known so far:")
+    finally:
+        proof.processes.end()
+        learned = proof.report()
+    sys.exit(0 if learned else 1)
+
+
+if __name__ == "__main__":
+    main()
