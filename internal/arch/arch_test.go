@@ -67,7 +67,7 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":         {"internal/face/cli/", "cmd/"},
 	"charm.land/":                    {"internal/face/cli/"},
 	"github.com/goccy/go-yaml": {"internal/kit/settings/document", "internal/face/cli/", "internal/face/api/",
-		"internal/diagnosis/aplquery", "internal/scaling/provider/kubernetes"},
+		"internal/scaling/provider/kubernetes"},
 	"github.com/prometheus/": {"internal/simulate/enginesim/", "internal/observe/prom/", "internal/observe/otel",
 		"worker"},
 	"go.opentelemetry.io/": {"internal/observe/otel/"},

@@ -54,7 +54,9 @@ func effectsOf(m *measurements) []effect {
 }
 
 // onlyPrefilled reports whether all batches of a level were launched before the first step.
-func (m *measurements) onlyPrefilled(level int) bool { return int(m.levels[level].To) < m.mostOutstanding() }
+func (m *measurements) onlyPrefilled(level int) bool {
+	return int(m.levels[level].To) < m.mostOutstanding()
+}
 
 // presentWait is the wait of a run whose steps are as they were.
 func presentWait(m *measurements) effect {
@@ -96,6 +98,10 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	e, changed, explained := likeliestChange(m, reg, p, effects)
 	out = append(out, changed...)
+	if lost, went := unexplainedLoss(m, e, explained); went && !named(out, lost.Name) && !named(out, CauseConfig) {
+		out = append(out, lost)
+		explained = explained || lost.Decision == IsCause
+	}
 	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) && !named(out, CauseColdEngines) {
 		out = append(out, enginesBack(m)...)
 	}

@@ -15,7 +15,7 @@ import (
 // report.
 func Diagnose(in Input) Report {
 	in = in.selected()
-	h := newHistory(in.Records, pausesOf(&in))
+	h := newHistory(in.Records, pausesOf(&in), in.Spec.Steps)
 	if len(h.steps) == 0 {
 		return withAlarms(reportOfNoStep(in, h), in.Alarms)
 	}
@@ -40,8 +40,8 @@ func reportOfNoStep(in Input, h history) Report {
 	return Report{
 		Run: in.Spec.Name, Verdict: VerdictNoAnswer, Summary: "No step is complete yet.", Findings: []Finding{},
 		Levels: []Level{}, Shifts: []Shift{}, Regime: Regime{Kind: NoRegime, Evidence: []Evidence{}},
-		WhatIfs: []WhatIf{}, Causes: []Cause{}, Missing: []string{"completed steps"},
-		NotLookedAt: []string{}, APL: []Query{}, Notes: append([]string{}, h.notes...),
+		WhatIfs: []WhatIf{}, Causes: []Cause{}, Missing: []string{"completed steps"}, Fleet: []FleetEvent{},
+		NotLookedAt: []string{}, Notes: append([]string{}, h.notes...),
 		Scaling: scalingText(nil, &in, false),
 		Next:    []string{"millrace run watch " + string(in.Spec.Name)},
 	}
@@ -56,14 +56,13 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause, over 
 		Regime: reg.Regime, Replay: p.replay, WhatIfs: p.whatIfs, Causes: causes,
 		Missing:     append(append([]string{}, reg.missing...), p.missing...),
 		Notes:       slices.Concat(pauseNotes(m), m.notes, p.notes),
-		NotLookedAt: append(m.in.notLookedAt(m.all[0].no), m.holes()...), APL: []Query{}, Next: []string{},
+		NotLookedAt: append(m.in.notLookedAt(m.all[0].no), m.holes()...), Next: []string{},
 	}
-	r.Regime.Probe = p.probe
+	r.Regime.Probe, r.Fleet = p.probe, fleetEvents(m)
 	r.Scaling = scalingText(m, &m.in, reg.Kind == CapacityBound && reg.Resource != WorkerSlots)
 	if n := len(m.present); n > 0 {
 		r.Regime.From, r.Regime.To = m.steps[m.present[0]].no, m.steps[m.present[n-1]].no
 	}
-	r.Drift = driftOf(m)
 	found := findingsOf(m, reg, p, causes, over)
 	recent := ledgerOf(m, found)
 	whole := *recent

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
@@ -25,6 +26,63 @@ func fewerEnginesCause(m *measurements, c *comparison) CauseName {
 	}
 	return CauseEngineLost
 }
+
+// lately is how many steps back the fleet's events are reported, whether they cost anything or not.
+const lately = 10
+
+// ofFleet reports whether an event is of the fleet.
+func (ev Event) ofFleet() bool {
+	return slices.Contains([]EventKind{EventEngineJoined, EventEngineLost, EventEngineLeft}, ev.Kind) || isSlowEngine(ev)
+}
+
+// fleetEvents are those of the last steps, and since the run became slower.
+func fleetEvents(m *measurements) []FleetEvent {
+	out := []FleetEvent{}
+	from := m.all[len(m.all)-1].no - lately
+	if m.rise != nil {
+		from = min(from, m.rise.At-rollout.Step(m.mostOutstanding()))
+	}
+	for _, ev := range m.events {
+		if no := m.stepDuring(ev.At); no >= max(from, 1) && ev.ofFleet() {
+			out = append(out, FleetEvent{no, ev})
+		}
+	}
+	return out
+}
+
+// unexplainedLoss is engines that went about when a run became slower that nothing else explains: the model may be
+// wrong about what they were worth, the record is not about their having gone.
+func unexplainedLoss(m *measurements, e effect, explained bool) (Cause, bool) {
+	if e.jump == nil {
+		return Cause{}, false
+	}
+	felt := e.after[0]
+	from, _ := m.steps[max(0, felt-m.mostOutstanding()-1)].span()
+	_, to := m.steps[felt].span()
+	ev := decisionBehind(m, nearestEvent(m.events, from, to, to, func(ev Event) bool {
+		return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
+	}))
+	before, after := m.engines(e.before), m.engines(e.after)
+	if ev == nil || after > (1-moved)*before {
+		return Cause{}, false
+	}
+	text := fmt.Sprintf("%s%s: engines that are ready: %s, were %s", ev.Text, delayText(m, e, *ev), units.Number(after),
+		units.Number(before))
+	one := decided(CauseEngineLost, Possible, text, Measured)
+	if !explained {
+		one.Decision = IsCause
+	}
+	if ev.Kind == EventEngineLeft {
+		one.Name = CauseScaleDown
+	}
+	began := m.stepDuring(ev.At)
+	one.Event, one.Began, one.Evidence = ev, &began, []Evidence{{text, Measured}}
+	one.Fix = fix(m, "bring the engines back", m.moreEngines())
+	return one, true
+}
+
+// engines is how many there were on the mean of some steps.
+func (h *history) engines(steps []int) float64 { return h.fleetOver(steps).engines }
 
 // engineDip is some steps in which engines were not there that had been, and came back.
 type engineDip struct {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/engine/capacity"
 	"github.com/millrace/millrace/internal/kit/stat"
@@ -42,7 +44,8 @@ func speedOf(asked *measurements, slots slotUse) engineSpeed {
 func speedOver(m *measurements, slots slotUse) engineSpeed {
 	loads, groups := loadsOf(m)
 	loads.others = slots.others() / max(1, m.fleet.engines)
-	loads.partial = m.fleet.known && (loads.others > 0 || m.dropRate(positions(0, len(m.steps))) > minWaitShare)
+	dropped := m.dropRate(positions(0, len(m.steps))) > minWaitShare
+	loads.partial = m.fleet.known && (loads.others > 0 || dropped || len(m.holes()) > 0)
 	s := speedBy(m, &loads, groups)
 	for range 2 { // what a load within a time counts for depends on the curve
 		loads.weighBy(s.Curve.Half)
@@ -65,6 +68,14 @@ func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSp
 	}
 	s.Fit = capacity.Fitted(obs, s.usualLoad)
 	return s
+}
+
+// leastSpan is by how much the highest load must exceed the lowest for loads to tell what engines do with more.
+const leastSpan = 1.15
+
+// Decided reports whether the loads that were seen tell whether engines are saturated.
+func (s *engineSpeed) Decided() bool {
+	return s.Fit.Decided() && (!s.IsSaturated() || s.SeenHigh >= leastSpan*s.SeenLow)
 }
 
 // presentLoad is the mean load that the present steps' groups felt.
@@ -435,11 +446,27 @@ func slowedDown(obs []capacity.Observation) bool {
 // unlike is how many times as fast as another an engine is that is not like it.
 const unlike = 1.5
 
+const (
+	// kvNearlyFull is the share of the KV caches from which on more games may not fit, or no more prefixes be kept.
+	kvNearlyFull = 0.7
+	// mostOutside is the share of games' time outside of engines from which on workers or environments may be the limit.
+	mostOutside = 0.5
+)
+
+// outsideShare is the share of the games' time that they spend in their environment.
+func (m *measurements) outsideShare() float64 {
+	env := m.mean(m.present, batchSum(func(g *steprecord.GroupView) float64 { return floats.Sum(g.EnvSec) }))
+	return env / max(1e-9, m.mean(m.present, batchSum(gameSec)))
+}
+
 // unevenEngines reports whether engines may differ, or stand still at times: some are slower than others by their own
 // rows; loads of adapters may stop them; or requests became slower, and no rows show that it is all engines alike.
 func unevenEngines(m *measurements, reg *regime) bool {
 	if loadSecPerStep(m) >= minWaitShare*reg.StepSec {
 		return true
+	}
+	if fewer := m.fleet.engines < (1-moved)*mostEngines(m); fewer && !reg.slots.full() {
+		return true // the loads that were seen are of another fleet
 	}
 	if m.fleet.engines < 1+moved {
 		return false

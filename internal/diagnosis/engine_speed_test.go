@@ -30,7 +30,7 @@ func recorded(t *testing.T, name string) Input {
 func TestSaturatedEngineTellsOtherRuns(t *testing.T) {
 	t.Parallel()
 	in := recorded(t, "depth2")
-	m := measure(in, newHistory(in.Records, nil))
+	m := measure(in, newHistory(in.Records, nil, 0))
 	reg := regimeOf(&m)
 	model, ok := newReplayModel(&m, &reg)
 	if !ok || reg.Kind != CapacityBound || reg.Resource != EngineSpeed {
@@ -44,7 +44,7 @@ func TestSaturatedEngineTellsOtherRuns(t *testing.T) {
 		{"depth2", change{}, 0.03}, {"engines2", change{engines: 2}, 0.1}, {"engines3", change{engines: 3}, 0.15},
 		{"depth6", change{depth: 6, admitted: 8}, 0.13},
 	} {
-		h := newHistory(recorded(t, tt.name).Records, nil)
+		h := newHistory(recorded(t, tt.name).Records, nil, 0)
 		was, is := 0.0, meanWall(model.changed(tt.change).replay(len(h.all)))
 		for i := range h.all {
 			was += h.all[i].wall / float64(len(h.all))

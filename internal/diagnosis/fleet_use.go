@@ -93,12 +93,27 @@ func slotUseOf(m *measurements, stepSec float64, memory bool) slotUse {
 	if interval, ok := m.arrivalInterval(); ok && !m.starving() {
 		period = max(period, interval) // a buffer that drains gives more than the fleet makes
 	}
-	u.own = m.workPerBatch() / period
+	u.own = max(m.workPerBatch()/period, m.mean(m.present, (*step).heldAtClaim))
 	u.inFlight = max(m.fleet.inFlight, u.own)
 	if u.slots > 0 {
 		u.share = min(1, u.inFlight/u.slots)
 	}
 	return u
+}
+
+// heldAtClaim is about how many requests the run's own groups in play held when a step was claimed: those that are
+// dropped or cancelled later, or still go on, among them.
+func (s *step) heldAtClaim() float64 {
+	v := s.view()
+	held, n := 0.0, 0.0
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		if span := secondsBetween(g.Times.StartedAt, g.Times.ReadyAt); span > 0 {
+			held += g.Usage.ExecSec / span
+			n++
+		}
+	}
+	return float64(v.AtClaim.InFlight) * held / max(1, n)
 }
 
 // others is the requests in flight that are not this run's; 0 when its own are about all of them.

@@ -33,7 +33,7 @@ func changedCauses(m *measurements, reg *regime, p *predictions, e effect, c *co
 	}
 	for i := range causes {
 		causes[i].Decision = decisionOf(*causes[i].Share)
-		if together >= mostOf && causes[i].Share.Of >= jointly*together {
+		if together >= mostOf && causes[i].Share.Of >= jointly*together && causes[i].Share.Low > 0 {
 			causes[i].Decision = IsCause // two causes are two
 		}
 	}
@@ -55,6 +55,8 @@ func compareShares(a, b Cause) int {
 // decisionOf decides about a candidate by its share of the effect.
 func decisionOf(s Share) Decision {
 	switch {
+	case s.Of >= someOf && s.Low <= 0 && s.High > s.Low:
+		return Possible // it may be nothing
 	case s.Of >= mostOf:
 		return IsCause
 	case s.Of >= someOf:

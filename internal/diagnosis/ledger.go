@@ -49,28 +49,6 @@ type Loss struct {
 // PerStepSec is what one of its steps lost.
 func (l Loss) PerStepSec() float64 { return l.Sec / float64(max(l.Steps, 1)) }
 
-// DriftOf is the quantity that drifts.
-type DriftOf string
-
-// What may drift.
-const (
-	DriftOfStep    DriftOf = "step"
-	DriftOfCompute DriftOf = "compute" // the trainer's, which a wait hides
-)
-
-// Drift is a time that grows or shrinks by about the same share with every step.
-type Drift struct {
-	Of      DriftOf          `json:"of"`
-	From    rollout.Step     `json:"from_step"`
-	To      rollout.Step     `json:"to_step"`
-	PerStep float64          `json:"share_per_step"` // 0.01: each step takes 1 % longer than the one before
-	LowPer  float64          `json:"low_share_per_step"`
-	HighPer float64          `json:"high_share_per_step"`
-	FromSec float64          `json:"from_seconds"` // the trend at From
-	ToSec   float64          `json:"to_seconds"`   // the trend at To
-	First   steprecord.Phase `json:"first_cause"`  // the phase that moved most in its direction
-}
-
 // Older is the summary of steps that are no longer kept one by one.
 type Older struct {
 	To     rollout.Step `json:"to_step"` // the first step that is not in it

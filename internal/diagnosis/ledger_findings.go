@@ -147,7 +147,7 @@ func (f Finding) isLoss(l Loss) bool {
 // lasts reports whether a loss goes on: it is not longer ago than it comes back after.
 func (l Loss) lasts(last rollout.Step) bool {
 	switch {
-	case l.Cause == CauseSingleStep || l.Cause == CauseRestart || l.Cause == CausePaused:
+	case l.Cause == CauseSingleStep && l.Steps < leastRepeats || l.Cause == CauseRestart || l.Cause == CausePaused:
 		return false
 	case l.Every > 0:
 		return int(last-l.Last) <= 2*l.Every

@@ -35,20 +35,13 @@ func measure(in Input, h history) measurements {
 	m := measurements{history: h, in: in, events: withRestarts(&h, in.Events), levels: []Level{},
 		pauses: pausesOf(&in), recorded: h.all, loading: loading(in.Loads)}
 	if in.recorded != nil {
-		m.recorded = newHistory(near(in.recorded, h.all[0].no), m.pauses).all
+		m.recorded = newHistory(near(in.recorded, h.all[0].no), m.pauses, in.Spec.Steps).all
 	}
 	if first := &h.all[0]; first.no == 0 {
 		m.prefill = &Prefill{WaitSec: first.prefill, ReadyDepth: first.view().ReadyDepth}
 	}
 	// A series too short for the detector is one level; starvation is measured all the same.
-	options := changepoint.Options{Refine: true, Period: m.mostOutstanding()}
-	found, _ := changepoint.Detect(h.walls(), options)
-	m.levelSteps = h.splitLevels(found)
-	if at, changes := changedWithin(&m, m.levelSteps[len(m.levelSteps)-1]); changes {
-		options.Known = []int{at}
-		found, _ = changepoint.Detect(h.walls(), options)
-		m.levelSteps = h.splitLevels(found)
-	}
+	found := m.findLevels()
 	for i := range m.levelSteps {
 		s := &m.levelSteps[i]
 		if h.cycleIn(*s) != nil { // its long steps belong to it as its short ones do
@@ -61,6 +54,30 @@ func measure(in Input, h history) measurements {
 	m.shifts = h.shiftsOf(found, m.levelSteps, m.events)
 	m.look()
 	return m
+}
+
+// findLevels finds the levels of the step time, and those that only what steps are made of shows. The end of a run,
+// where nothing is launched any more, is no level.
+func (m *measurements) findLevels() changepoint.Result {
+	n := len(m.steps)
+	for n > 0 && m.steps[n-1].ending {
+		n--
+	}
+	options := changepoint.Options{Refine: true, Period: m.mostOutstanding()}
+	find := func() changepoint.Result {
+		found, _ := changepoint.Detect(m.walls()[:n], options)
+		if last := len(found.Segments) - 1; last >= 0 {
+			found.Segments[last].To = len(m.steps)
+		}
+		m.levelSteps = m.splitLevels(found)
+		return found
+	}
+	found := find()
+	if at, changes := changedWithin(m, m.levelSteps[len(m.levelSteps)-1]); changes {
+		options.Known = []int{at}
+		found = find()
+	}
+	return found
 }
 
 // mostOutstanding is the most batches that the run had outstanding: steps that wait may repeat after as many.

@@ -66,7 +66,7 @@ func (reg *regime) production(m *measurements) *Quantity {
 		case !reg.speed.Decided():
 			how += "; full ones may be slower"
 		case full > 1.05*now:
-			how += fmt.Sprintf(", x%.1f slower when full", full/now)
+			how += ", slower when full"
 		default:
 			how += ", if full slots cost no speed"
 		}

@@ -45,10 +45,14 @@ type replayModel struct {
 	flat *capacity.Curve
 	// uneven: engines may differ, or stand still at times, which the model does not know. Then the effect of more depth
 	// is uncertain: the additional requests may be at saturated engines, or at others.
-	uneven  bool
-	load    float64 // requests in flight at an engine, now
-	doubt   float64 // of the curve, from 0 to 1
-	stepSec float64 // a step of the last level, as recorded
+	uneven bool
+	// unmeasured: games spend their time outside of the engines, or KV caches are nearly full: what more games at a time
+	// do to that is in no record.
+	unmeasured bool
+	undecided  bool    // the loads that were seen do not tell whether engines are saturated
+	load       float64 // requests in flight at an engine, now
+	doubt      float64 // of the curve, from 0 to 1
+	stepSec    float64 // a step of the last level, as recorded
 }
 
 // replayGroup is one group, as if it were played alone.
@@ -90,6 +94,8 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
 	p.flat = reg.speed.flatBeyond()
 	p.uneven, p.load = unevenEngines(m, reg), reg.speed.Load
+	p.undecided = reg.speed.Fit.Decided() && !reg.speed.Decided() // else its possible curves say so
+	p.unmeasured = reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside
 	p.doubt = reg.speed.Doubt()
 	presentFrom := m.steps[m.present[0]].no
 	for i := range steps {

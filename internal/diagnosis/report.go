@@ -31,23 +31,16 @@ type Report struct {
 	Causes      []Cause      `json:"causes"`  // with what speaks for each
 	Goodput     float64      `json:"goodput"` // share of the ledger's wall time that was useful compute
 	Ledger      *Ledger      `json:"ledger,omitempty"`
-	Drift       *Drift       `json:"drift,omitempty"`
 	OldShifts   []OldShift   `json:"old_shifts,omitempty"` // among steps that are no longer looked at one by one
 	Missing     []string     `json:"missing"`              // evidence that would be needed to say more
+	Fleet       []FleetEvent `json:"fleet_events"`         // of late, whether they cost anything or not
 	NotLookedAt []string     `json:"not_looked_at"`        // known of the run, now or once, and not in this report
 	Notes       []string     `json:"notes"`
 	Scaling     []string     `json:"scaling,omitempty"` // what it did for the run, and does now; empty: not scaled
-	APL         []Query      `json:"apl"`               // that show the same evidence in Axiom
 	Next        []string     `json:"next"`              // commands
 
 	// StepCost is the present cost of a step's engines, in $; see Price.
 	StepCost float64 `json:"dollars_per_step,omitempty"`
-}
-
-// Query is one query in Axiom's language, and what it shows.
-type Query struct {
-	Shows string `json:"shows"`
-	APL   string `json:"apl"`
 }
 
 // Problem reports whether the run is slowed down now, or kept from learning. It decides `millrace diagnose
@@ -431,6 +424,12 @@ type Event struct {
 	At   time.Time `json:"at"`
 	Kind EventKind `json:"kind"`
 	Text string    `json:"text"`
+}
+
+// FleetEvent is something that was done to the fleet, with the step that it fell into.
+type FleetEvent struct {
+	Step rollout.Step `json:"step"`
+	Event
 }
 
 var phaseTexts = map[steprecord.Phase]string{

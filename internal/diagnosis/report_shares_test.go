@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 )
 
 // A share of a jump is never written as more than all of it: where something else became faster meanwhile, one cause
@@ -18,7 +19,11 @@ func TestNoShareIsMoreThanAll(t *testing.T) {
 	for i := range r.Rise.Phases {
 		r.Rise.Phases[i].Share = 2.76
 	}
-	said := text(t, r)
+	var verbose strings.Builder
+	if err := reporttext.WriteVerbose(&verbose, r); err != nil {
+		t.Fatal(err)
+	}
+	said := verbose.String()
 	if len(r.Causes) == 0 || !strings.Contains(said, "100 % of jump") {
 		t.Errorf("no share:\n%s", said)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -48,8 +49,12 @@ func TestWriteText(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			lines := strings.Split(got, "\n")
-			if len(lines) > 60 {
+			if len(lines) > 40 {
 				t.Errorf("%d lines are more than a screen", len(lines))
+			}
+			deed := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "DO ") })
+			if deed >= 8 {
+				t.Errorf("what to do stands on line %d:\n%s", deed+1, got)
 			}
 			for _, line := range lines {
 				if n := utf8.RuneCountInString(line); n > 100 {

@@ -232,7 +232,7 @@ func (m *measurements) fleetWindow(i int) (from, to time.Time) {
 // ofFleet is the engines over a window, and who used them.
 func (c *conditions) ofFleet(m *measurements, s *step, from, to time.Time, own *rateOverTime) {
 	f := s.view().Fleet
-	mine := own.mean(from, to) * c.or(condPlayed, 1)
+	mine := max(own.mean(from, to)*c.or(condPlayed, 1), s.heldAtClaim())
 	known := f.Engines > 0 && f.WindowSec > 0
 	engines := 1.0
 	if known {

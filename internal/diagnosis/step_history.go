@@ -23,6 +23,9 @@ const lastSteps = 500
 // rareShare is the share of a step above which a checkpoint or an evaluation makes it incomparable.
 const rareShare = 0.05
 
+// manySteps times the depth is after how many steps those at the end of a run say nothing of how it is.
+const manySteps = 5
+
 // step is one completed step, with the wait before the first step taken out.
 type step struct {
 	no      rollout.Step
@@ -30,6 +33,7 @@ type step struct {
 	phases  []float64 // by position in rollout.Phases; they sum to wall
 	prefill float64
 	paused  bool // the run was, for a part of it
+	ending  bool // of a run of many steps, with fewer batches outstanding than its depth: nothing is launched any more
 	rec     *steprecord.StepRecord
 }
 
@@ -62,7 +66,7 @@ type history struct {
 }
 
 // newHistory keeps the completed steps of the records, in order.
-func newHistory(records []steprecord.StepRecord, pauses []pause) history {
+func newHistory(records []steprecord.StepRecord, pauses []pause, total int) history {
 	var h history
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b steprecord.StepRecord) int { return cmp.Compare(a.Step, b.Step) })
@@ -77,6 +81,7 @@ func newHistory(records []steprecord.StepRecord, pauses []pause) history {
 			continue
 		}
 		s.paused = pausedIn(pauses, &s)
+		s.ending = total > 0 && int(s.no)+r.Service.Depth > total && int(s.no) >= manySteps*r.Service.Depth
 		if n := len(h.all); n > 0 && h.all[n-1].no == s.no {
 			h.all[n-1] = s // recorded again after a rewind
 			continue

@@ -51,7 +51,7 @@ type GroupWait struct {
 // TimelineOf is the timeline of one step; false: it is not among the records, or not done.
 func TimelineOf(in Input, no rollout.Step) (StepTimeline, bool) {
 	in = in.around(no)
-	h := newHistory(in.Records, pausesOf(&in))
+	h := newHistory(in.Records, pausesOf(&in), in.Spec.Steps)
 	i := slices.IndexFunc(h.all, func(s step) bool { return s.no == no })
 	if i < 0 {
 		return StepTimeline{}, false

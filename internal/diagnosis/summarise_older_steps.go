@@ -32,7 +32,7 @@ func SumUp(older Older, records []steprecord.StepRecord) Older {
 	out.Shifts = slices.Clone(older.Shifts)
 	out.To += OlderBlock
 	records = slices.DeleteFunc(slices.Clone(records), func(r steprecord.StepRecord) bool { return r.Step < older.To })
-	h := newHistory(records, nil)
+	h := newHistory(records, nil, 0)
 	block := 0 // steps of it
 	for block < len(h.all) && h.all[block].no < out.To {
 		block++

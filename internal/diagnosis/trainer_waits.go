@@ -25,7 +25,7 @@ func (m *measurements) starving() bool {
 }
 
 func (h *history) starved(i int, compute float64) bool {
-	return h.steps[i].wait() > starvedShare*compute
+	return h.steps[i].wait() > starvedShare*compute && !h.steps[i].ending
 }
 
 // lastStarvation finds the last stretch of starved steps. It is measured, not inferred: the trainer

@@ -198,8 +198,27 @@ func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf 
 	w.LowSec = min(w.StepSec, w.StepSec*stat.Quantile(means, 0.05)/middle)
 	w.HighSec = max(w.StepSec, w.StepSec*stat.Quantile(means, 0.95)/middle)
 	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
+	w.widen(fact)
 	w.otherCurves(model, c)
 	return w
+}
+
+const (
+	// leastOff is by how much any prediction may be off, and offByChange by how much more one of a change that makes
+	// steps e times as long or as short: nine of ten changes that the suites really made lie within.
+	leastOff, offByChange = 0.02, 0.15
+)
+
+// widen makes the range one that nine of ten changes come to lie in. A replay errs beyond what its drawings differ by:
+// as it does on the record, and the more the more is changed. What may come to nothing within the range is open.
+func (w *WhatIf) widen(fact Fit) {
+	off := leastOff + fact.MedianError + offByChange*math.Abs(math.Log(w.StepSec/fact.StepSec))
+	w.LowSec, w.HighSec = w.LowSec*(1-off), w.HighSec*(1+off)
+	unsure := fact.MedianError > explained/2 && w.LowSec < (1-2*minGain)*fact.StepSec
+	poor := fact.MedianError > 0.8*explained || w.HighSec > (1-minGain/2)*fact.StepSec
+	if w.Outcome == Helps && poor || w.Outcome == HelpsNot && unsure {
+		w.Outcome = MayHelp
+	}
 }
 
 // otherCurves widens the range by what other curves that the record allows make of the change. Where one of them gives
@@ -220,7 +239,7 @@ func (w *WhatIf) otherCurves(model *replayModel, c whatIfChange) {
 	if model.flat != nil { // two curves that differ where nothing was seen: the less the fit is sure, the more of both
 		w.StepSec *= math.Pow(with(*model.flat)/w.StepSec, model.doubt*model.doubt/2)
 	}
-	if c.deeper && model.uneven {
+	if model.undecided || c.deeper && (model.uneven || model.unmeasured) {
 		for _, rise := range []float64{0.02, 1} {
 			with(capacity.CurveWith(rise, max(1, model.load), 1))
 		}
@@ -270,6 +289,11 @@ func probeOf(m *measurements, reg *regime, model *replayModel) *Probe {
 	p := &Probe{
 		Command: "millrace diagnose " + string(m.in.Spec.Name) + " --probe", MaxInFlight: limit, Steps: probeSteps,
 		SaturatedSec: with(reg.speed.Saturated), FreeSec: with(reg.speed.Free),
+	}
+	_, squares := stat.Moments(m.values(m.present, (*step).seconds))
+	noise := math.Sqrt(squares / max(1, float64(len(m.present)-1)) / probeSteps)
+	if math.Abs(p.SaturatedSec-p.FreeSec) < likely*noise {
+		return nil
 	}
 	p.Text = fmt.Sprintf("let each engine have at most %d requests in flight for %d steps, half as many as now: if a "+
 		"step then takes about %s, engines are saturated and more of them help; if it takes about %s, they have room, and "+

@@ -1,5 +1,5 @@
-// Package reporttext writes a diagnosis report for a person, on about one screen. Every table says whether its numbers
-// are measured or modelled. What a report says is decided in package diagnosis.
+// Package reporttext writes a diagnosis report for a person: what is wrong, what to do, since when, and the evidence,
+// on one screen; and all of its tables for those who ask. What a report says is decided in package diagnosis.
 package reporttext
 
 import (
@@ -15,46 +15,160 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// levelsShown bounds the columns of the table of levels; the last ones say how the run is now.
-const levelsShown = 4
+const (
+	// levelsShown bounds the columns of the table of levels; the last ones say how the run is now.
+	levelsShown = 4
+	// evidenceLines, fleetLines and notesShown bound the first screen.
+	evidenceLines, fleetLines, notesShown = 10, 4, 2
+)
 
-// Write writes the report.
+// Write writes the first screen of the report.
 func Write(w io.Writer, r diagnosis.Report) error {
 	p := &page{}
+	p.firstScreen(r)
+	if r.Priced() {
+		p.price(r)
+	}
+	p.list("MISSING", first(r.Missing, notesShown))
+	p.list("SCALING", first(r.Scaling, notesShown))
+	p.list("NOTE", first(r.Notes, notesShown))
+	_, err := w.Write(p.Bytes())
+	return err
+}
+
+// WriteVerbose writes all of the report.
+func WriteVerbose(w io.Writer, r diagnosis.Report) error {
+	p := &page{}
+	p.firstScreen(r)
+	p.levels(r)
+	p.ledger(r.Ledger)
+	p.older(r)
+	p.prefill(r.Prefill)
+	p.regime(r.Regime)
+	if len(r.WhatIfs) > 0 {
+		p.whatIfs(r)
+	} else if r.Priced() {
+		p.price(r)
+	}
+	p.causes(r.Causes)
+	p.list("Missing", r.Missing)
+	p.list("Not seen", r.NotLookedAt)
+	p.list("Scaling", r.Scaling)
+	p.list("Note", r.Notes)
+	p.list("Next", r.Next)
+	_, err := w.Write(p.Bytes())
+	return err
+}
+
+// first is the first n of some items.
+func first(items []string, n int) []string { return items[:min(n, len(items))] }
+
+// firstScreen is what somebody who was woken up needs.
+func (p *page) firstScreen(r diagnosis.Report) {
 	steps := "no step"
 	if r.Steps > 0 {
 		steps = fmt.Sprintf("steps %d-%d", r.From, r.To)
 	}
 	p.line("%s  %s: %s", r.Run, steps, verdictText(r))
 	p.wrapped("", r.Summary)
-	p.findings(r.Findings)
-	p.levels(r)
-	p.drift(r.Drift)
-	p.ledger(r.Ledger)
-	p.older(r)
-	if r.Verdict != diagnosis.VerdictHealthy {
-		p.prefill(r.Prefill)
-		p.lastShift(r.Shifts)
-		p.healedEvidence(r.Findings)
+	for _, f := range r.Findings[min(1, len(r.Findings)):] {
+		p.wrapped("", f.Text)
 	}
-	if r.Verdict == diagnosis.VerdictProblem || r.Verdict == diagnosis.VerdictWarning {
-		p.regime(r.Regime)
+	p.deed(r)
+	p.since(r)
+	p.fleet(r.Fleet)
+	p.evidence(r)
+}
+
+// deed is what to do, and what a step then takes.
+func (p *page) deed(r diagnosis.Report) {
+	if len(r.Next) > 0 {
+		p.list("DO", r.Next[:1])
+	}
+	lead := strings.Repeat(" ", titleWidth)
+	if len(r.Findings) > 0 && r.Findings[0].Fix != nil {
+		fix, or := r.Findings[0].Fix, ""
+		if len(r.Next) > 0 && !strings.HasSuffix(r.Next[0], fix.Command) {
+			or = "or: "
+		}
+		p.wrapped(lead, or+fix.Text)
+	}
+	if len(r.Next) == 0 {
+		return
+	}
+	if probe := r.Regime.Probe; probe != nil && strings.HasSuffix(r.Next[0], probe.Command) {
+		p.wrapped(lead, probe.Text)
+	}
+	for _, w := range r.WhatIfs {
+		if w.Command != "" && strings.HasSuffix(r.Next[0], w.Command) || strings.HasSuffix(r.Next[0], ": "+w.Change) {
+			p.wrapped(lead, fmt.Sprintf("%s: a step takes %s now and %s then (%s to %s, modelled)", w.Change,
+				units.Seconds(r.Regime.StepSec), units.Seconds(w.StepSec), units.Seconds(w.LowSec), units.Seconds(w.HighSec)))
+			return
+		}
+	}
+}
+
+// since is when it began, and what a step took before.
+func (p *page) since(r diagnosis.Report) {
+	if len(r.Findings) == 0 || r.Findings[0].Since == nil {
+		return
+	}
+	text := fmt.Sprintf("step %d", *r.Findings[0].Since)
+	if rise := r.Rise; rise != nil && r.Findings[0].Verdict == diagnosis.VerdictProblem {
+		text += fmt.Sprintf("; a step took %s before step %d, and takes %s", units.Seconds(r.Regime.StepSec-rise.DeltaSec),
+			rise.At, units.Seconds(r.Regime.StepSec))
+	}
+	p.list("SINCE", []string{text})
+}
+
+// fleet is what happened to engines of late.
+func (p *page) fleet(events []diagnosis.FleetEvent) {
+	var lines []string
+	for _, ev := range events[max(0, len(events)-fleetLines):] {
+		lines = append(lines, fmt.Sprintf("%s (step %d)", ev.Text, ev.Step))
+	}
+	if n := len(events) - len(lines); n > 0 {
+		lines = append([]string{fmt.Sprintf("%d events before these: millrace events", n)}, lines...)
+	}
+	p.list("FLEET", lines)
+}
+
+// evidence is what speaks for the findings.
+func (p *page) evidence(r diagnosis.Report) {
+	var items []string
+	for i, f := range r.Findings {
+		for _, e := range f.Evidence {
+			if i == 0 || f.Cause == diagnosis.CauseStaleDrops || f.Cause == diagnosis.CauseNoRewardVariance {
+				items = append(items, fmt.Sprintf("%s (%s)", e.Text, e.Basis))
+			}
+		}
+	}
+	if n := len(r.Levels); n > 0 && r.Verdict == diagnosis.VerdictProblem && r.Levels[n-1].Waits() {
+		items = append(items, waitPartsText(r.Levels[n-1]))
+	}
+	block := &page{}
+	for _, item := range items {
+		before := block.Len()
+		block.wrapped("  - ", item)
+		if strings.Count(block.String(), "\n") > evidenceLines {
+			block.Truncate(before)
+			break
+		}
+	}
+	if block.Len() > 0 {
+		p.line("EVIDENCE (all of it: --verbose)")
+		p.WriteString(block.String())
+	}
+}
+
+// price is what steps cost, now and with each of the changes.
+func (p *page) price(r diagnosis.Report) {
+	if len(r.WhatIfs) > 0 {
 		p.whatIfs(r)
-		p.causes(r.Causes)
-	} else if r.Priced() {
-		p.line("A step costs $%s, 1,000 steps $%s (engines only, at their present number).", units.Number(r.StepCost),
-			units.Number(1000*r.StepCost))
+		return
 	}
-	p.list("Missing", r.Missing)
-	p.list("Not seen", r.NotLookedAt)
-	p.list("Scaling", r.Scaling)
-	p.list("Note", r.Notes)
-	p.list("Next", r.Next)
-	if r.Verdict == diagnosis.VerdictProblem || r.Verdict == diagnosis.VerdictWarning {
-		p.queries(r.APL)
-	}
-	_, err := w.Write(p.Bytes())
-	return err
+	p.line("A step costs $%s, 1,000 steps $%s (engines only, at their present number).", units.Number(r.StepCost),
+		units.Number(1000*r.StepCost))
 }
 
 // verdictText is the verdict with the first cause, and the useful share of the time.
@@ -71,75 +185,6 @@ func verdictText(r diagnosis.Report) string {
 
 // Headline is a report in one line.
 func Headline(r diagnosis.Report) string { return verdictText(r) + ": " + r.Summary }
-
-// drift writes a steady growth.
-func (p *page) drift(d *diagnosis.Drift) {
-	if d == nil {
-		return
-	}
-	what := "a step"
-	if d.Of == diagnosis.DriftOfCompute {
-		what = "the trainer's own part of a step"
-	}
-	p.wrapped("", fmt.Sprintf(
-		"Drift (measured): from step %d to %d %s went from %s to %s, %s with every step (%s to %s), "+
-			"most of it %s.", d.From, d.To, what, units.Seconds(d.FromSec), units.Seconds(d.ToSec), perStep(d.PerStep),
-		perStep(d.LowPer), perStep(d.HighPer), diagnosis.PhaseText(d.First)))
-}
-
-func perStep(share float64) string { return fmt.Sprintf("%+.2f %%", 100*share) }
-
-// queriesShown bounds the queries that are written; the document has all of them.
-const queriesShown = 1
-
-// queryLead stands before each line of a query.
-const queryLead = "           "
-
-// broken breaks a query's line at commas into lines of at most so many characters: the language allows line breaks
-// there.
-func broken(line string, most int) []string {
-	const lead = "    "
-	var out []string
-	for len(line) > most {
-		at := strings.LastIndex(line[:most], ", ")
-		if at <= len(lead) {
-			break
-		}
-		out, line = append(out, line[:at+1]), lead+line[at+2:]
-	}
-	return append(out, line)
-}
-
-// queries writes the Axiom queries for the evidence, each line of a query on its own.
-func (p *page) queries(queries []diagnosis.Query) {
-	for i, q := range queries {
-		if i == queriesShown {
-			p.line("         %d more queries: -o json", len(queries)-i)
-			return
-		}
-		p.line("APL      %s:", q.Shows)
-		for line := range strings.Lines(q.APL) {
-			for _, part := range broken(strings.TrimRight(line, "\n"), width-len(queryLead)) {
-				p.line("%s%s", queryLead, part)
-			}
-		}
-	}
-}
-
-// findings writes the findings after the first, which the summary states.
-func (p *page) findings(findings []diagnosis.Finding) {
-	for i, f := range findings {
-		if i > 0 {
-			p.wrapped("", f.Text)
-		}
-		// The evidence of the other causes stands in the tables below.
-		if f.Cause == diagnosis.CauseNoRewardVariance || f.Cause == diagnosis.CauseStaleDrops {
-			for _, e := range f.Evidence {
-				p.wrapped("  - ", fmt.Sprintf("%s (%s)", e.Text, e.Basis))
-			}
-		}
-	}
-}
 
 // levels writes a column per level, a row per phase, and the rise to the present level, or the last shift, with its
 // shares.
@@ -180,7 +225,6 @@ func (p *page) levels(r diagnosis.Report) {
 	})...)
 	p.line("")
 	p.table(t)
-	p.waitParts(levels[len(levels)-1])
 }
 
 // shownShift is the rise to the present level, or else the last shift; nil: there is none.
@@ -205,17 +249,15 @@ func takesTime(levels []diagnosis.Level, phase steprecord.Phase) bool {
 		slices.ContainsFunc(levels, func(l diagnosis.Level) bool { return l.PhaseSec[phase] > 0.005 })
 }
 
-func (p *page) waitParts(l diagnosis.Level) {
-	if !l.Waits() {
-		return
-	}
+// waitPartsText is where the last group was while the trainer waited for it.
+func waitPartsText(l diagnosis.Level) string {
 	var parts []string
 	for _, part := range l.Wait {
 		if part.Sec >= 0.01*l.PhaseSec[steprecord.PhaseWait] {
 			parts = append(parts, units.Seconds(part.Sec)+" "+diagnosis.PlaceText(part.Place))
 		}
 	}
-	p.wrapped("", "In the wait, the group that completed the batch was (measured): "+strings.Join(parts, ", ")+".")
+	return "in the wait, the group that completed the batch was (measured): " + strings.Join(parts, ", ")
 }
 
 func (p *page) prefill(prefill *diagnosis.Prefill) {
@@ -226,29 +268,6 @@ func (p *page) prefill(prefill *diagnosis.Prefill) {
 		}
 		p.wrapped("", fmt.Sprintf("Before step 0 the trainer waited %s, until %s ready (measured), in no step's time.",
 			units.Seconds(prefill.WaitSec), ready))
-	}
-}
-
-func (p *page) lastShift(shifts []diagnosis.Shift) {
-	if len(shifts) == 0 {
-		return
-	}
-	last := shifts[len(shifts)-1]
-	if !last.Confirmed {
-		p.line("The shift at step %d is provisional until three steps show it.", last.At)
-	}
-	for _, e := range last.Events {
-		p.line("At the shift: %s", e.Text)
-	}
-}
-
-func (p *page) healedEvidence(findings []diagnosis.Finding) {
-	for _, f := range findings {
-		if f.Verdict == diagnosis.VerdictHealed {
-			for _, e := range f.Evidence {
-				p.wrapped("  - ", e.Text)
-			}
-		}
 	}
 }
 
@@ -268,9 +287,7 @@ func (p *page) regime(reg diagnosis.Regime) {
 	add("P  fleet's time per batch", reg.P)
 	add("R  latency of a batch", reg.R)
 	add("R/D", reg.LatencyPD)
-	if name, sec := longRun(reg); sec > 0 {
-		add(name, &diagnosis.Quantity{Sec: sec, Basis: diagnosis.Modelled, How: "a step in the long run"})
-	}
+	add("saturated engines", reg.Saturated)
 	p.line("")
 	p.folded(t)
 	for _, e := range reg.Evidence {
@@ -279,18 +296,6 @@ func (p *page) regime(reg diagnosis.Regime) {
 	if reg.Probe != nil {
 		p.wrapped("To decide: ", reg.Probe.Text+".")
 	}
-}
-
-// longRun is the terms of a step in the long run, and their result. Saturated engines stretch the latency; the part
-// that they do not stretch is added to their time for a batch.
-func longRun(reg diagnosis.Regime) (terms string, sec float64) {
-	switch {
-	case reg.P == nil || reg.LatencyPD == nil:
-		return "", 0
-	case reg.Resource == diagnosis.EngineSpeed && reg.Saturated != nil:
-		return reg.Saturated.How, max(reg.C.Sec, reg.Saturated.Sec)
-	}
-	return "max(C, P, R/D)", max(reg.C.Sec, reg.P.Sec, reg.LatencyPD.Sec)
 }
 
 func (p *page) whatIfs(r diagnosis.Report) {

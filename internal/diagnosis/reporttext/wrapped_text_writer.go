@@ -56,13 +56,16 @@ func words(text string) []string {
 	return out
 }
 
+// titleWidth is how far items stand from the left.
+const titleWidth = 9
+
 // list writes items below each other, beside their title.
 func (p *page) list(title string, items []string) {
 	for i, item := range items {
 		if i > 0 {
 			title = ""
 		}
-		lead := fmt.Sprintf("%-9s", title)
+		lead := fmt.Sprintf("%-*s", titleWidth, title)
 		if strings.HasPrefix(item, "millrace ") { // a command: it is copied as it stands
 			p.line("%s%s", lead, item)
 			continue

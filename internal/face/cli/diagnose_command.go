@@ -21,6 +21,7 @@ type diagnoseFlags struct {
 	file              string
 	step, first, last int64 // -1: not asked
 	watch, code       bool
+	verbose           bool
 	price             float64 // $ per engine and hour; 0: not told
 	probe             probeFlags
 }
@@ -61,6 +62,7 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 	flags.Int64Var(&f.first, "from", -1, "look at the steps from this one on")
 	flags.Int64Var(&f.last, "to", -1, "look at the steps up to this one")
 	flags.BoolVar(&f.watch, "watch", false, "print a line whenever the verdict changes, until the run is over")
+	flags.BoolVar(&f.verbose, "verbose", false, "write all of the report: levels, losses, what-ifs, causes")
 	flags.Float64Var(&f.price, "price", 0, "$ per engine and hour: says what steps cost with each change")
 	flags.BoolVar(&f.code, "exit-code", false, "exit with 6 when something slows the run down, with --watch: at its end")
 	f.probe.add(cmd)
@@ -133,7 +135,11 @@ func (s *session) showReport(report diagnosis.Report, body []byte, f diagnoseFla
 			return err
 		}
 	}
-	if err := s.showText(body, func(w io.Writer) error { return reporttext.Write(w, report) }); err != nil {
+	write := reporttext.Write
+	if f.verbose {
+		write = reporttext.WriteVerbose
+	}
+	if err := s.showText(body, func(w io.Writer) error { return write(w, report) }); err != nil {
 		return err
 	}
 	if f.code && report.Problem() {

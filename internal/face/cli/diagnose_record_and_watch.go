@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/diagnosis/aplquery"
 	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
@@ -35,11 +34,7 @@ func (s *session) diagnoseFile(f diagnoseFlags) error {
 	if f.step >= 0 {
 		return s.showRecordedStep(f, record, in)
 	}
-	var span [2]time.Time
-	if n := len(record.Steps); n > 0 {
-		span = [2]time.Time{record.Steps[0].Service.FirstAskedAt, record.Steps[n-1].Service.CompletedAt}
-	}
-	report := aplquery.WithQueries(diagnosis.Diagnose(in), s.Getenv("AXIOM_DATASET"), span)
+	report := diagnosis.Diagnose(in)
 	report.ForRecord(fileArgument(f.file))
 	body, err := json.Marshal(report)
 	if err != nil {

@@ -9,20 +9,17 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/diagnosis/aplquery"
 	"github.com/millrace/millrace/internal/diagnosis/diagnosisinput"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // diagnoses answers what the API is asked about where the time of a run's steps goes.
 type diagnoses struct {
-	inputs  diagnosisinput.Reader
-	dataset string // of Axiom; empty: the usual one
+	inputs diagnosisinput.Reader
 }
 
 // stepsAround is how many steps on each side of one are read to tell what is usual.
@@ -45,15 +42,7 @@ func (d diagnoses) answer(ctx context.Context, run rollout.RunName, asked api.Di
 	if err != nil {
 		return nil, err
 	}
-	return aplquery.WithQueries(diagnosis.Diagnose(in), d.dataset, spanOf(in.Records)), nil
-}
-
-// spanOf is when the steps were made.
-func spanOf(records []steprecord.StepRecord) [2]time.Time {
-	if len(records) == 0 {
-		return [2]time.Time{}
-	}
-	return [2]time.Time{records[0].Service.FirstAskedAt, records[len(records)-1].Service.CompletedAt}
+	return diagnosis.Diagnose(in), nil
 }
 
 const (

@@ -75,7 +75,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events,
 		Tokenizer: tokenizerOf(cfg, b.Registry.Registry, logger)}
 	deps.Game, deps.Games = games.Game, games
-	deps.Diagnose = diagnoses{inputs, cfg.Axiom.Dataset}.answer
+	deps.Diagnose = diagnoses{inputs}.answer
 	deps.Temporal = temporal.answers.Load
 	server, err := api.New(limits, deps)
 	if err != nil {

@@ -57,7 +57,7 @@ func pageOf(of []*Outcome) string {
 	c := first.Case
 	var report strings.Builder
 	if first.Err == nil {
-		if err := reporttext.Write(&report, first.Report); err != nil {
+		if err := reporttext.WriteVerbose(&report, first.Report); err != nil {
 			fmt.Fprintf(&report, "%v", err)
 		}
 	}
