@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -149,14 +150,15 @@ func (l *engineLoop) read(ctx context.Context) (Desired, Observation, error) {
 
 // found is what a look finds that no decision depends on.
 type found struct {
-	version string
-	slots   int
-	load    enginestate.EngineLoad
+	version    string
+	slots      int
+	noAdapters string
+	load       enginestate.EngineLoad
 }
 
 // look asks the engine for everything, under one total deadline.
 func (l *engineLoop) look(ctx context.Context, was Observation) (Seen, found) {
-	f := found{version: was.Version, slots: was.AdapterSlots, load: was.Load}
+	f := found{version: was.Version, slots: was.AdapterSlots, noAdapters: was.NoAdapters, load: was.Load}
 	var seen Seen
 	l.backoff.probe(ctx, func() {
 		ctx, cancel := context.WithTimeout(ctx, l.cfg.ProbeTimeout)
@@ -195,9 +197,20 @@ func (l *engineLoop) probe(ctx context.Context, was Observation, f *found) ([]vl
 		if err != nil {
 			return nil, err
 		}
-		f.version = version
+		f.version, f.noAdapters = version, l.refusesAdapters(ctx)
 	}
 	return l.client.Models(ctx)
+}
+
+// refusesAdapters is why an engine that joins can load no adapter; empty: it can, or that is not known. It is told to
+// let go an adapter that it cannot have, which one without LoRA does not understand.
+func (l *engineLoop) refusesAdapters(ctx context.Context) string {
+	var failure *rollout.Failure
+	err := l.client.UnloadAdapter(ctx, "millrace/none")
+	if errors.As(err, &failure) && failure.Code == rollout.CodeLoRADisabled {
+		return "it takes no adapters: start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
+	}
+	return ""
 }
 
 // scrape reads the engine's metrics and reports whether it is known to be idle. An engine that has none is served all
@@ -265,7 +278,7 @@ func (l *engineLoop) checkUsage(ctx context.Context, now reading, load *enginest
 func (l *engineLoop) store(ctx context.Context, was Observation, f found, p Plan) (Observation, error) {
 	o := Observation{
 		State: p.State, Reason: p.Reason, Since: was.Since, Models: p.Models, Adapters: p.Adapters, Troubles: p.Troubles,
-		Version: f.version, AdapterSlots: f.slots, Load: f.load,
+		Version: f.version, AdapterSlots: f.slots, NoAdapters: f.noAdapters, Load: f.load,
 	}
 	o.Load.LifeAt = l.health.canary.provedAt.UTC().Round(0) // as it will be read
 	if p.State == enginestate.EngineReady {

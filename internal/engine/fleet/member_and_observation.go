@@ -37,6 +37,7 @@ type Observation struct {
 	Load     enginestate.EngineLoad  `json:"load"`
 
 	AdapterSlots int               `json:"adapter_slots,omitempty"`
+	NoAdapters   string            `json:"no_adapters,omitempty"`
 	Slow         string            `json:"slow,omitempty"`
 	Troubles     map[string]string `json:"troubles,omitempty"` // of adapters, by name
 }
@@ -55,7 +56,7 @@ func (m Member) Engine(o Observation) enginestate.Engine {
 	}
 	return enginestate.Engine{
 		ID: m.ID, URL: m.URL, Source: m.Source, MaxInFlight: m.MaxInFlight, Slow: o.Slow,
-		State: o.State, Reason: o.Reason, Since: o.Since, AdapterSlots: o.AdapterSlots,
+		State: o.State, Reason: o.Reason, Since: o.Since, AdapterSlots: o.AdapterSlots, NoAdapters: o.NoAdapters,
 		Recalled: m.Drain && m.Now || o.State == enginestate.EngineQuarantined,
 		Models:   o.Models, Adapters: o.Adapters, Troubles: o.Troubles, Version: o.Version, Load: o.Load,
 	}

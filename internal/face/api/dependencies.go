@@ -169,6 +169,8 @@ type Deps struct {
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.
 	Temporal func() bool
 	Metrics  http.Handler
+	// Storage lists settings of Redis that lose what was written, as they are now; may be nil.
+	Storage func() []string
 	// Sinks is where events are delivered to, beside the store, and how that goes.
 	Sinks       func(ctx context.Context) ([]telemetry.SinkStatus, error)
 	DeadLetters DeadLetters

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -10,13 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
-
-// Trouble is something that is wrong with a deployment.
-type Trouble struct {
-	What   string          `json:"what"`
-	Advice string          `json:"advice,omitempty" doc:"What to do about it"`
-	Run    rollout.RunName `json:"run,omitempty" doc:"Whose problem it is, if it is one run's"`
-}
 
 // Answers is whether a part of the service answers.
 type Answers struct {
@@ -96,7 +88,7 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 	if everything {
 		out.Sinks = append(out.Sinks, s.sinks(ctx)...)
 		for _, sink := range out.Sinks {
-			out.Problems = append(out.Problems, sinkProblems(sink)...)
+			out.Problems = append(out.Problems, sinkTroubles(sink)...)
 		}
 	}
 	return out, nil
@@ -124,7 +116,10 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 		if err != nil {
 			return err
 		}
+		out.Problems = append(out.Problems, engineTroubles(engines)...)
+		out.Problems = append(out.Problems, s.storageTroubles()...)
 		if scaled && view.EndedAt.IsZero() {
+			out.Problems = append(out.Problems, scalingTroubles(view)...)
 			out.Engines.Scaled = &ScaledTotals{Wanted: view.Wanted, Starting: view.Actual.Starting, Why: view.Why}
 		}
 	}
@@ -153,10 +148,12 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 				}
 				shared[a.Code], of = true, ""
 			}
-			out.Problems = append(out.Problems, Trouble{What: a.Text, Advice: a.Advice, Run: of})
+			out.Problems = append(out.Problems, Trouble{What: a.Text, Since: a.Since, Advice: a.Advice, Run: of})
 		}
 	}
-	return nil
+	ended, err := s.badEnds(ctx, len(active))
+	out.Problems = append(out.Problems, ended...)
+	return err
 }
 
 func countWorkers(workers []enginestate.Worker) *WorkerTotals {
@@ -201,7 +198,7 @@ func (s *Server) sinks(ctx context.Context) []telemetry.SinkStatus {
 func troubledSinks(sinks []telemetry.SinkStatus, everything bool) []telemetry.SinkStatus {
 	var troubled []telemetry.SinkStatus
 	for _, sink := range sinks {
-		if len(sinkProblems(sink)) == 0 {
+		if len(sinkTroubles(sink)) == 0 {
 			continue
 		}
 		if !everything {
@@ -211,33 +208,4 @@ func troubledSinks(sinks []telemetry.SinkStatus, everything bool) []telemetry.Si
 		troubled = append(troubled, sink)
 	}
 	return troubled
-}
-
-// sinkProblems lists the problems of a sink.
-func sinkProblems(sink telemetry.SinkStatus) []Trouble {
-	var problems []Trouble
-	switch sink.State {
-	case telemetry.SinkOK:
-	case telemetry.SinkStopped:
-		if sink.Backlog > 0 || sink.Advice != "" {
-			problems = append(problems, Trouble{What: fmt.Sprintf("events are not delivered to %s: %s", sink.Sink, sink.Reason),
-				Advice: sink.Advice})
-		}
-	default:
-		problems = append(problems, Trouble{What: fmt.Sprintf("events are not delivered to %s (%s): "+
-			"%s", sink.Sink, sink.State,
-			sink.Reason), Advice: sink.Advice})
-	}
-	if sink.DeadLetters > 0 {
-		problems = append(problems, Trouble{
-			What: fmt.Sprintf("%s refused %d events, which are kept; the last: %s", sink.Sink, sink.DeadLetters,
-				sink.LastRefusal),
-			Advice: "see why: millrace axiom dead-letters list; then replay or drop them"})
-	}
-	if sink.LostFacts > 0 {
-		problems = append(problems, Trouble{What: fmt.Sprintf("%d facts were lost before they were delivered to %s: the "+
-			"store keeps no more", sink.LostFacts, sink.Sink), Advice: "what is left is delivered; diagnosis reads the store " +
-			"and needs no sink"})
-	}
-	return problems
 }

@@ -60,8 +60,9 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"start-run": {"operator", fleet}, "list-runs": {"reader", own}, "show-run": {"reader", run},
 		"change-run": {"operator", run},
 		"stop-run":   {"operator", run}, "delete-run": {"operator", run}, "list-waits": {"reader", run},
-		"attach-trainer": {"trainer", run}, "claim-step": {"trainer", run}, "complete-step": {"trainer", run},
-		"list-steps": {"reader", run}, "show-step": {"reader", run}, "show-batch": {"reader", run},
+		"attach-trainer": {"trainer", run}, "claim-step": {"trainer", run}, "send-heartbeat": {"trainer", run},
+		"complete-step": {"trainer", run},
+		"list-steps":    {"reader", run}, "show-step": {"reader", run}, "show-batch": {"reader", run},
 		"publish-policy": {"trainer", run}, "list-policies": {"reader", run}, "show-policy": {"reader", run},
 		"list-engines": {"reader", fleet}, "show-engine": {"reader", fleet}, "add-engine": {"operator", fleet},
 		"drain-engine": {"operator", fleet}, "remove-engine": {"operator", fleet},
@@ -177,7 +178,7 @@ func TestTokensAreReadAgain(t *testing.T) { // not parallel: SIGHUP is for the w
 func TestEveryChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	s, _ := guarded(t)
-	silent := map[string]bool{"claim-step": true, "complete-step": true}
+	silent := map[string]bool{"claim-step": true, "send-heartbeat": true, "complete-step": true}
 	asked := map[string]bool{}
 	for id, op := range s.operations() {
 		if op.method == http.MethodGet {

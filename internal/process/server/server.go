@@ -61,6 +61,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		return err
 	}
 	var temporal temporalWatch
+	var storage redisWatch
 	b.Registry.LimitEngines(cfg.Limits.Engines)
 	files := reload.NewFiles(logger)
 	current := reload.NewConfiguration(cfg, files, logger)
@@ -76,7 +77,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		Tokenizer: tokenizerOf(cfg, b.Registry.Registry, logger)}
 	deps.Game, deps.Games = games.Game, games
 	deps.Diagnose = diagnoses{inputs}.answer
-	deps.Temporal = temporal.answers.Load
+	deps.Temporal, deps.Storage = temporal.answers.Load, storage.now
 	server, err := api.New(limits, deps)
 	if err != nil {
 		return fmt.Errorf("%w: %w", settings.ErrFaulty, err)
@@ -100,7 +101,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	}
 	background := append(inBackground(b, sink, inputs, metrics, sampler, survived),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
-		endless(files.Watch), endless(sinkStatus.watch), endless(b.Control.Attributes.Keep),
+		endless(files.Watch), endless(sinkStatus.watch),
+		endless(func(ctx context.Context) { storage.watch(ctx, b.Redis) }), endless(b.Control.Attributes.Keep),
 		endless(func(ctx context.Context) {
 			temporal.watch(ctx, b.Control.Reachable, logger.With("address", cfg.Temporal.Address))
 		}))

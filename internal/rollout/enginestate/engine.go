@@ -44,9 +44,11 @@ type Engine struct {
 	// reason. The engine is ready for everything else.
 	Troubles map[string]string `json:"troubles,omitempty"`
 	// AdapterSlots is how many adapters fit into one of its batches (--max-loras); 0: it does not tell.
-	AdapterSlots int        `json:"adapter_slots,omitempty"`
-	Version      string     `json:"version,omitempty"` // of the engine's software
-	Load         EngineLoad `json:"load"`
+	AdapterSlots int `json:"adapter_slots,omitempty"`
+	// NoAdapters is why it can load no adapter at all; empty: it can, or does not tell.
+	NoAdapters string     `json:"no_adapters,omitempty"`
+	Version    string     `json:"version,omitempty"` // of the engine's software
+	Load       EngineLoad `json:"load"`
 	// Elsewhere is how many requests other workers have in flight there, as a worker's dispatcher is told; else 0.
 	Elsewhere int `json:"-"`
 	// Closures is which workers do not dispatch to it, and why. Only answers of the API tell.

@@ -47,7 +47,7 @@ func Of(e Evidence) []runstatus.Alarm {
 	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
 		noWorker, noEngine, modelNotServed, gamesFail, versionRejected, trainerSilent,
 	} {
-		if a, raised := look(e); raised {
+		if a, raised := look(e); raised && e.Now.Sub(e.Run.StartedAt) >= patience[a.Code] {
 			alarms = append(alarms, a)
 		}
 	}

@@ -3,6 +3,7 @@ package alarm_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -35,7 +36,7 @@ func TestNoEngineOfAScaledFleet(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			text := ""
-			for _, a := range alarm.Of(alarm.Evidence{Engines: tt.engines, Scaling: tt.view,
+			for _, a := range alarm.Of(alarm.Evidence{Now: time.Now(), Engines: tt.engines, Scaling: tt.view,
 				Workers: []enginestate.Worker{{State: enginestate.WorkerAlive}}}) {
 				if a.Code == runstatus.AlarmNoEngine {
 					text = a.Text
@@ -62,7 +63,7 @@ func TestGamesWaitForAFleetThatStarts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			alarms := alarm.Of(alarm.Evidence{Engines: tt.engines, Attempts: failed,
+			alarms := alarm.Of(alarm.Evidence{Now: time.Now(), Engines: tt.engines, Attempts: failed,
 				Scaling: &supply.View{Provider: "process", Wanted: 1, Actual: scaling.Engines{Starting: 1}},
 				Workers: []enginestate.Worker{{State: enginestate.WorkerAlive}}})
 			if raised := len(alarms) == 1 && alarms[0].Code == runstatus.AlarmGamesFail; raised != tt.want {

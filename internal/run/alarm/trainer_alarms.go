@@ -52,8 +52,8 @@ func versionRejected(e Evidence) (runstatus.Alarm, bool) {
 			newest.Version, e.Run.PolicyVersion)}, true
 }
 
-// patience is how long each alarm must last to be reported: engines and workers that are started together are not there
-// all at once. The others say that something has lasted.
+// patience is how long each alarm must last to be reported, and a run must have gone on: engines and workers that are
+// started together are not there all at once. The others say that something has lasted.
 var patience = map[runstatus.AlarmCode]time.Duration{
 	runstatus.AlarmNoWorker: 10 * time.Second, runstatus.AlarmNoEngine: 10 * time.Second,
 	runstatus.AlarmModel: 10 * time.Second,

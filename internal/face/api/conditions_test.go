@@ -1,0 +1,99 @@
+package api_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/scaling/supply"
+)
+
+// endedRuns is a store whose runs are all over.
+type endedRuns struct {
+	api.Store
+	runs []runstatus.RunStatus
+}
+
+func (e endedRuns) Active(context.Context) ([]runstatus.RunStatus, error) { return nil, nil }
+
+func (e endedRuns) RunsPage(context.Context, rollout.RunName, int) ([]runstatus.RunStatus, rollout.RunName, error) {
+	return e.runs, "", nil
+}
+
+// fleetOf is engines that do not change.
+type fleetOf struct {
+	smallFleet
+	engines []enginestate.Engine
+	view    supply.View
+}
+
+func (f fleetOf) List(context.Context) ([]enginestate.Engine, error) { return f.engines, nil }
+
+func (f fleetOf) Scaling(context.Context) (supply.View, bool, error) { return f.view, true, nil }
+
+// TestConditionsThatNeedSomebody: what is wrong with a deployment is one line a cause, and what is not wrong is none.
+func TestConditionsThatNeedSomebody(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
+	ended := func(state runstatus.RunState, ago time.Duration) runstatus.RunStatus {
+		return runstatus.RunStatus{Spec: runspec.Spec{Name: "demo"}, State: state, Reason: "why", NextStep: 3,
+			EndedAt: now.Add(-ago)}
+	}
+	ready := enginestate.Engine{ID: "a", State: enginestate.EngineReady}
+	lost := func(id rollout.EngineID, url string) enginestate.Engine {
+		return enginestate.Engine{ID: id, URL: url, State: enginestate.EngineLost, Reason: "no answer from " + url}
+	}
+	for _, tt := range []struct {
+		name    string
+		runs    []runstatus.RunStatus
+		engines []enginestate.Engine
+		view    supply.View
+		storage []string
+		want    string // what is listed; empty: nothing
+	}{
+		{name: "all is well", runs: []runstatus.RunStatus{ended(runstatus.RunCompleted, time.Hour),
+			ended(runstatus.RunStopped, time.Hour)}, engines: []enginestate.Engine{ready}},
+		{name: "a run was lost", runs: []runstatus.RunStatus{ended(runstatus.RunLost, time.Hour)},
+			want: "lost at step 3: why (go on where it was: millrace run resume demo; or: millrace run delete demo)"},
+		{name: "a run failed", runs: []runstatus.RunStatus{ended(runstatus.RunFailed, time.Hour)},
+			want: "failed at step 3: why (see: millrace run show demo; once seen: millrace run delete demo, or it is " +
+				"listed for a day)"},
+		{name: "long ago", runs: []runstatus.RunStatus{ended(runstatus.RunFailed, 25*time.Hour)}},
+		{name: "two engines with one cause", engines: []enginestate.Engine{ready, lost("b", "http://b:1"),
+			lost("c", "http://c:2")}, want: "engine b, c: lost: no answer from  (restart it, it joins again by itself; or: " +
+			"millrace engine remove ENGINE)"},
+		{name: "an engine without LoRA", engines: []enginestate.Engine{{ID: "b", State: enginestate.EngineReady,
+			NoAdapters: "it takes no adapters"}},
+			want: "engine b: no run's adapter can be served: it takes no adapters (then start it again; it joins by itself)"},
+		{name: "a provider without quota", view: supply.View{Provider: "exec", Trouble: "quota"},
+			want: "provider exec: quota (see: millrace engine scaling)"},
+		{name: "Redis keeps nothing", storage: []string{"appendonly is no"},
+			want: "appendonly is no (change its configuration: docs/deploy.md says how)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Control: &control{}, Store: endedRuns{runs: tt.runs},
+				Events: nilEvents{}, Fleet: fleetOf{engines: tt.engines, view: tt.view}, Workers: oneWorker{},
+				Now: func() time.Time { return now }, Storage: func() []string { return tt.storage },
+				ReadSpec: func([]byte) (s runspec.Spec, err error) { return s, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var status api.DeploymentStatus
+			(&answer{t: t, body: ask(t.Context(), s, "GET", "/v1/status").Body.Bytes()}).into(&status)
+			var lines []string
+			for _, p := range status.Problems {
+				lines = append(lines, p.What+" ("+p.Advice+")")
+			}
+			if got := strings.Join(lines, "; "); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
