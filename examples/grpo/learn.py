@@ -121,7 +121,7 @@ class Proof:
         model = self.out / "model"
         if not (model / "model.safetensors").exists():
             print("making a tiny Qwen3 and teaching it the rules (once)", flush=True)
-            env = {**os.environ, "OMP_NUM_THREADS": "2"}
+            env = {**os.environ, "OMP_NUM_THREADS": "1"}
             subprocess.run([self.venv / "bin/python", HERE / "tiny_model.py", model], check=True, env=env)
         engine, api = free_port(), free_port()
         print("starting vLLM", flush=True)

@@ -92,7 +92,7 @@ def teach(model: Qwen3ForCausalLM, tokenizer: Tokenizer, rng: random.Random) -> 
         optimizer.step()
         schedule.step()
         legal = 0.95 * legal + 0.05 * (move.exp() * (want > 0)).sum(1).mean().item()
-        if (step + 1) % 100 == 0:
+        if (step + 1) % 50 == 0:
             print(f"  legal play: {step + 1} of {EXAMPLES} batches, {legal:.1%} legal, {time.monotonic() - began:.0f} s", flush=True)
     return legal
 
