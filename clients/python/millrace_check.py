@@ -134,8 +134,10 @@ def main(url):
     # Back to the checkpoint before step 0.
     third = client.run("demo").attach(resume_from=0)
     steps = []
-    for s in third.steps():
+    for s in third.steps(prefetch=True):
         with s:
+            if s.number:
+                check(set(s.phases) == {"wait"} and s.batch["step"] == s.number, "prefetched: %r" % s.phases)
             steps.append(s.number)
             if s.number == 0:
                 check(s.batch == batch, "another batch after going back")

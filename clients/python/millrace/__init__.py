@@ -63,6 +63,7 @@ import os
 import random
 import shutil
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -341,16 +342,23 @@ class Run:
             self.attach()
         return Step(self, number, timeout)
 
-    def steps(self, resume_from: Optional[int] = None) -> Iterator["Step"]:
-        """Attaches and gives one step after the other, its batch claimed, until the run is over. Enter each with `with`."""
+    def steps(self, resume_from: Optional[int] = None, prefetch: bool = False) -> Iterator["Step"]:
+        """Attaches and gives one step after the other, its batch claimed, until the run is over. Enter each with `with`.
+
+        With `prefetch`, a thread claims and reads the next batch while the step trains. Its groups are then claimed one
+        version earlier, so the run needs a max_staleness of 1 more for the same games. What the trainer waits in spite
+        of it is the phase "wait".
+        """
         if self.generation is None:
             self.attach(resume_from)
+        ahead: Optional[_Ahead] = None
         while self.next_step < self.spec.get("steps", self.next_step + 1):
-            step = self.step(self.next_step)
+            step = ahead.step() if ahead else self.step(self.next_step)
             try:
                 step._begin()
             except RunOver:
                 return
+            ahead = _Ahead(self, step.number + 1) if prefetch and step.number + 1 < self.spec.get("steps", 0) else None
             yield step
             if not step.done:
                 raise RuntimeError("step %d was not completed: use `with s:` for every step" % step.number)
@@ -393,6 +401,37 @@ class Run:
         if not self.spec:
             self.spec = self.status()["spec"]
         return str(self.spec["adapters"]["path_prefix"])
+
+
+class _Ahead:
+    """A step whose batch a thread claims before its turn has come, through a client of its own."""
+
+    def __init__(self, run: Run, number: int) -> None:
+        of = run.client
+        client = Client(of.url, of.token, of.retry_for, of.timeout, of.clock, of.sleep, of.publish_for, of.compact)
+        theirs = Run(client, run.name, run.generation, run.rank, run.world, number)
+        self._run, self._step = run, Step(theirs, number)
+        self._fault: Optional[Exception] = None
+        self._thread = threading.Thread(target=self._claim, name="millrace-prefetch", daemon=True)
+        self._thread.start()
+
+    def _claim(self) -> None:
+        try:
+            self._step._begin()
+        except Exception as fault:  # raised in the trainer's own thread, when the step's turn comes
+            self._fault = fault
+
+    def step(self) -> "Step":
+        """The step, as the trainer's own; only what it waits for here is its wait."""
+        began = self._run.client.clock()
+        self._thread.join()
+        step = Step(self._run, self._step.number)
+        if self._fault is None:
+            step.batch, step._started = self._step.batch, began
+            step._add("wait", self._run.client.clock() - began)
+        elif not isinstance(self._fault, RunOver):
+            raise self._fault
+        return step
 
 
 class _Metrics(Dict[str, float]):
