@@ -54,8 +54,8 @@ func TestPythonClient(t *testing.T) {
 	}
 }
 
-// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these; and, where
-// there is numpy, of what makes arrays of a batch.
+// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these; and,
+// where there is numpy, of what makes arrays of a batch.
 func TestPythonTrackers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
