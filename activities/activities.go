@@ -66,7 +66,7 @@ type GameDescriber func(ctx context.Context, game rollout.EpisodeRef, version ro
 type Buffer interface {
 	Reopen(ctx context.Context, spec runspec.Spec) error
 	SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int, asOf time.Time) error
-	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error
+	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, by rollout.TrainerGeneration) error
 	SaveStatus(ctx context.Context, s runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	SaveEnd(ctx context.Context, s runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
 	KeepListed(ctx context.Context, run rollout.RunName) error

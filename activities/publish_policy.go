@@ -228,16 +228,19 @@ func (a *Activities) leaves(ctx context.Context, id rollout.EngineID) bool {
 	return at < 0 || engines[at].State == enginestate.EngineDraining
 }
 
+// SwitchInput asks to switch to an adapter, as the trainer process of a generation published it; 0: nobody's.
+type SwitchInput struct {
+	fleet.Adapter
+	Generation rollout.TrainerGeneration `json:"generation,omitempty"`
+}
+
 // SwitchPolicy makes a loaded version the one that staleness is measured against, and tells the fleet to
-// keep it on every engine, those that join later included.
-func (a *Activities) SwitchPolicy(ctx context.Context, adapter fleet.Adapter) error {
-	if err := a.Fleet.Want(ctx, adapter); err != nil {
-		return typed(fmt.Errorf("keep %s on the fleet: %w", adapter.Name, err))
+// keep it on every engine, those that join later included. Nothing is kept of a trainer that was replaced meanwhile.
+func (a *Activities) SwitchPolicy(ctx context.Context, in SwitchInput) error {
+	if err := a.Buffer.SetVersion(ctx, in.Run, in.Version, in.Generation); err != nil {
+		return typed(fmt.Errorf("set version of %s: %w", in.Run, err))
 	}
-	if err := a.Buffer.SetVersion(ctx, adapter.Run, adapter.Version); err != nil {
-		return typed(fmt.Errorf("set version of %s: %w", adapter.Run, err))
-	}
-	return nil
+	return a.PinAdapter(ctx, in.Adapter)
 }
 
 // ReportPolicy reports how a publication ended.

@@ -137,12 +137,13 @@ func (c *Client) Stop(ctx context.Context, run rollout.RunName, reason string) (
 
 // Publish loads a version on the engines and switches to it; it returns when it serves or is rejected.
 func (c *Client) Publish(
-	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string,
+	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string, by rollout.TrainerGeneration,
 ) (runstatus.Policy, error) {
 	var policy runstatus.Policy
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, Publication{Version: v, Path: path})
+	wish := Publication{Version: v, Path: path, Generation: by}
+	err := c.update(ctx, publishTimeout, run, UpdatePublish, &policy, wish)
 	if rollout.Refused(err, rollout.Unavailable) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = rollout.Refuse(rollout.Unavailable,
 			"version %d of %s does not serve yet, after %v; publish it again to go on waiting", v, run, publishTimeout)

@@ -23,7 +23,7 @@ func (f *memoryFleet) wants(name string) bool {
 func deserted(w *liveWorld) {
 	w.start()
 	w.claim(0)
-	_, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/1")
+	_, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/1", 0)
 	w.must("publish", err)
 	w.complete(0)
 	w.fleet.goBack()

@@ -265,7 +265,8 @@ func fed(w *liveWorld) {
 			w.changes()
 		}
 		if step < 3 {
-			_, err := w.control.Publish(w.ctx, w.spec.Name, rollout.PolicyVersion(step+1), fmt.Sprintf("/adapters/%d", step+1))
+			_, err := w.control.Publish(w.ctx, w.spec.Name, rollout.PolicyVersion(step+1),
+				fmt.Sprintf("/adapters/%d", step+1), 0)
 			w.must("publish", err)
 		}
 		w.complete(step)
@@ -287,10 +288,10 @@ func (w *liveWorld) changes() {
 		spec.Change{Set: settings.Patch{"buffer.depth": 0}}); !rollout.Refused(err, rollout.Invalid) {
 		w.t.Errorf("depth 0: %v", err)
 	}
-	if _, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/bad"); !rollout.Refused(err, rollout.Invalid) {
+	if _, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/bad", 0); !rollout.Refused(err, rollout.Invalid) {
 		w.t.Errorf("a bad adapter: %v", err)
 	}
-	if _, err := w.control.Publish(w.ctx, w.spec.Name, 7, "/adapters/7"); !rollout.Refused(err, rollout.OutOfOrder) {
+	if _, err := w.control.Publish(w.ctx, w.spec.Name, 7, "/adapters/7", 0); !rollout.Refused(err, rollout.OutOfOrder) {
 		w.t.Errorf("version 7 after 0: %v", err)
 	}
 	if _, err := w.control.Stop(w.ctx, "nobody", "x"); !rollout.Refused(err, rollout.NoSuchRun) {
@@ -439,7 +440,7 @@ func outdated(w *liveWorld) {
 		}
 		return nil
 	})
-	_, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/1")
+	_, err := w.control.Publish(w.ctx, w.spec.Name, 1, "/adapters/1", 0)
 	w.must("publish", err)
 	w.until("what is stale to be let go", func() error { return w.lost(rollout.CodeStale) })
 	for step := range rollout.Step(3) {

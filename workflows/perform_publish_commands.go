@@ -18,6 +18,8 @@ import (
 type Publication struct {
 	Version rollout.PolicyVersion `json:"version"`
 	Path    string                `json:"path"`
+	// Generation of the trainer process that publishes; 0: of none, such as an operator's.
+	Generation rollout.TrainerGeneration `json:"generation,omitempty"`
 }
 
 // inspected has the files of a version judged, one adapter of the run at a time.
@@ -78,9 +80,10 @@ func (l *line) unload(ctx workflow.Context, task runmachine.Unload) runmachine.D
 	return runmachine.Done{}
 }
 
-func (r *run) switchTo(ctx workflow.Context, a runmachine.Adapter) runmachine.Switched {
+func (r *run) switchTo(ctx workflow.Context, task runmachine.Switch) runmachine.Switched {
 	ctx = workflow.WithActivityOptions(ctx, shortActivity())
-	err := workflow.ExecuteActivity(ctx, acts.SwitchPolicy, r.adapter(a)).Get(ctx, nil)
+	in := activities.SwitchInput{Adapter: r.adapter(task.Adapter), Generation: task.Generation}
+	err := workflow.ExecuteActivity(ctx, acts.SwitchPolicy, in).Get(ctx, nil)
 	return runmachine.Switched{Fault: faultOf(err)}
 }
 
@@ -92,14 +95,18 @@ func faultOf(err error) *runmachine.Fault {
 	return &runmachine.Fault{Code: fate(err), Text: cause(err)}
 }
 
-// fate maps a publication's error to its code: an outage passes, a conflict is about existing weights, and anything
-// else is the adapter's fault.
+// fate maps a publication's error to its code: an outage passes, a conflict is about existing weights, a replaced
+// trainer is fenced, and anything else is the adapter's fault.
 func fate(err error) rollout.RefusalCode {
 	switch code := activities.Code(err); {
 	case errors.Is(err, errNoEngine) || !activities.Final(err):
 		return rollout.Unavailable
 	case code == rollout.CodeAdapterConflict || code == rollout.Code(rollout.Conflict):
 		return rollout.Conflict
+	case code == rollout.Code(rollout.Fenced):
+		return rollout.Fenced
+	case code == rollout.Code(rollout.NoSuchRun): // the run goes on: it is Redis that lost it
+		return rollout.Unavailable
 	}
 	return rollout.Invalid
 }

@@ -61,7 +61,7 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 	case runmachine.Unload:
 		return l.unload(ctx, task), nil
 	case runmachine.Switch:
-		return l.switchTo(ctx, task.Adapter), nil
+		return l.switchTo(ctx, task), nil
 	case runmachine.ReportPolicy:
 		return l.short(ctx, acts.ReportPolicy, activities.PolicyReport{Run: l.given.Name, Policy: task.Policy}), nil
 	case runmachine.Await:

@@ -45,12 +45,17 @@ func (w *world) write(name, weights string) string {
 
 // publish sends a publication; then hears its answer. Each is an update of its own, as each call of the API is.
 func (w *world) publish(v rollout.PolicyVersion, path string, then func(runstatus.Policy, error)) {
+	w.publishAs(0, v, path, then)
+}
+
+func (w *world) publishAs(by rollout.TrainerGeneration, v rollout.PolicyVersion, path string,
+	then func(runstatus.Policy, error)) {
 	w.updates++
 	w.env.UpdateWorkflow(workflows.UpdatePublish, fmt.Sprintf("publish-%d", w.updates),
 		callbacks(func(answer any, err error) {
 			policy, _ := answer.(runstatus.Policy)
 			then(policy, err)
-		}), workflows.Publication{Version: v, Path: path})
+		}), workflows.Publication{Version: v, Path: path, Generation: by})
 }
 
 // serves expects that a publication succeeds.
@@ -139,6 +144,82 @@ func TestOutageDoesNotRejectAPublication(t *testing.T) {
 		w.fleet.ready = []rollout.EngineID{"e1"}
 	})
 	w.stopAt(10 * time.Minute)
+	w.start()
+	if status := w.result(); status.PolicyVersion != 1 {
+		t.Errorf("version %d, want 1", status.PolicyVersion)
+	}
+}
+
+// enginesAreBack ends an outage of the engines.
+func (w *world) enginesAreBack() {
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
+	w.fleet.ready = []rollout.EngineID{"e1", "e2"}
+}
+
+// attach is a trainer process that announces itself.
+func (w *world) attach() rollout.TrainerGeneration {
+	w.t.Helper()
+	generation, _, err := w.buffer.Attach(w.t.Context(), w.spec.Name, nil)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return generation
+}
+
+// A trainer that is replaced while the engines load its version publishes nothing: the version is its successor's.
+func TestAPublicationEndsWithItsTrainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet.ready = nil
+	old, heir := w.write("old", "weights of a process that is gone"), w.write("heir", "weights 1")
+	w.at(1*time.Minute, func() { w.publishAs(w.attach(), 1, old, w.refused("fenced", "nothing has changed")) })
+	w.at(1*time.Minute+5*time.Second, func() { w.generation = w.attach() })
+	w.at(1*time.Minute+10*time.Second, w.enginesAreBack)
+	w.at(3*time.Minute, func() {
+		if len(w.fleet.adapters) != 0 || w.status().PolicyVersion != 0 {
+			t.Errorf("the fleet keeps %+v, want nothing of the replaced trainer", w.fleet.adapters)
+		}
+		w.publishAs(w.generation, 1, heir, w.serves)
+	})
+	w.stopAt(5 * time.Minute)
+	w.start()
+	if status := w.result(); status.PolicyVersion != 1 || status.Policies[0].Path != heir {
+		t.Errorf("%+v, want the successor's weights", status.Policies)
+	}
+}
+
+// While a version loads, its trainer's successor may publish other weights; the replaced trainer may not take it back.
+func TestAReplacedTrainerDoesNotTakeAVersionBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet.ready = nil
+	old, heir := w.write("old", "weights of a process that is gone"), w.write("heir", "weights 1")
+	var first rollout.TrainerGeneration
+	w.at(1*time.Minute, func() { first, w.generation = w.attach(), w.attach() })
+	w.at(1*time.Minute+5*time.Second, func() { w.publishAs(w.generation, 1, heir, w.serves) })
+	w.at(1*time.Minute+10*time.Second, func() { w.publishAs(first, 1, old, w.refused("fenced")) })
+	w.at(1*time.Minute+15*time.Second, w.enginesAreBack)
+	w.stopAt(4 * time.Minute)
+	w.start()
+	if status := w.result(); status.PolicyVersion != 1 || status.Policies[0].Path != heir {
+		t.Errorf("%+v, want the successor's weights", status.Policies)
+	}
+}
+
+// A Redis that loses the run during a publication is not the adapter's fault: the trainer may ask again.
+func TestLostRedisDoesNotRejectAPublication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet.ready = nil
+	one := w.write("one", "weights 1")
+	w.at(1*time.Minute, func() { w.publish(1, one, w.refused("unavailable", "no fault of the adapter")) })
+	w.at(1*time.Minute+5*time.Second, func() {
+		w.rdb.FlushAll(t.Context())
+		w.enginesAreBack()
+	})
+	w.at(5*time.Minute, func() { w.publish(1, one, w.serves) })
+	w.stopAt(8 * time.Minute)
 	w.start()
 	if status := w.result(); status.PolicyVersion != 1 {
 		t.Errorf("version %d, want 1", status.PolicyVersion)

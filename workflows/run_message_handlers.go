@@ -118,7 +118,8 @@ func (r *run) onStop(ctx workflow.Context, reason string) (runstatus.RunStatus, 
 func (r *run) onPublish(ctx workflow.Context, p Publication) (runstatus.Policy, error) {
 	id := workflow.GetCurrentUpdateInfo(ctx).ID
 	l := &line{run: r}
-	if err := r.follow(ctx, l, runmachine.PublishAsked{ID: id, Version: p.Version, Path: p.Path}); err != nil {
+	ev := runmachine.PublishAsked{ID: id, Version: p.Version, Path: p.Path, Generation: p.Generation}
+	if err := r.follow(ctx, l, ev); err != nil {
 		return runstatus.Policy{}, err
 	}
 	return l.answer.Policy, refusal(l.answer.Err)

@@ -285,10 +285,10 @@ func (c Control) Delete(ctx context.Context, run rollout.RunName) error {
 
 // Publish loads a version on the engines and switches to it.
 func (c Control) Publish(
-	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string,
+	ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string, by rollout.TrainerGeneration,
 ) (runstatus.Policy, error) {
 	policy, err := answered(ctx, c, func(ctx context.Context) (runstatus.Policy, error) {
-		return c.Client.Publish(ctx, run, v, path)
+		return c.Client.Publish(ctx, run, v, path, by)
 	})
 	return policy, c.ended(ctx, run, err)
 }

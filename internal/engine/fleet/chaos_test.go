@@ -351,7 +351,7 @@ func (c *chaos) publish(ctx context.Context) {
 			c.t.Error(err)
 		}
 	}
-	if err := c.buffer.SetVersion(ctx, c.spec.Name, v); err != nil && ctx.Err() == nil {
+	if err := c.buffer.SetVersion(ctx, c.spec.Name, v, 0); err != nil && ctx.Err() == nil {
 		c.t.Error(err)
 	}
 	c.mu.Lock()

@@ -33,7 +33,8 @@ type Control interface {
 	// Delete makes a run that is over unknown, and frees its name; what it held is removed afterwards.
 	Delete(ctx context.Context, run rollout.RunName) error
 	// Publish returns when the version serves, or is rejected.
-	Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) (runstatus.Policy, error)
+	Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string,
+		by rollout.TrainerGeneration) (runstatus.Policy, error)
 	// BufferChanged is a hint that a batch was formed or a step completed: the run reads the truth from the store. The
 	// mark, unless it is zero, is how far the account has come, and is kept when this returns.
 	BufferChanged(ctx context.Context, run rollout.RunName, mark runstatus.Mark) error

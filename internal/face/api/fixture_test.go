@@ -123,7 +123,7 @@ func (c *control) Stop(ctx context.Context, run rollout.RunName, reason string) 
 }
 
 func (c *control) Publish(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion,
-	path string) (runstatus.Policy, error) {
+	path string, _ rollout.TrainerGeneration) (runstatus.Policy, error) {
 	policy := runstatus.Policy{Version: v, Adapter: v.Adapter(run), Path: path, State: runstatus.PolicyServing}
 	_, err := c.change(ctx, run, func(s *runstatus.RunStatus) error {
 		for _, known := range s.Policies {

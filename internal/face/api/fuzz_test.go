@@ -58,7 +58,8 @@ func (*deaf) Stop(context.Context, rollout.RunName, string) (runstatus.RunStatus
 	return runstatus.RunStatus{}, rollout.Refuse(rollout.RunOver, "over")
 }
 
-func (*deaf) Publish(context.Context, rollout.RunName, rollout.PolicyVersion, string) (runstatus.Policy, error) {
+func (*deaf) Publish(context.Context, rollout.RunName, rollout.PolicyVersion, string,
+	rollout.TrainerGeneration) (runstatus.Policy, error) {
 	return runstatus.Policy{}, rollout.Refuse(rollout.OutOfOrder, "out of order")
 }
 

@@ -29,7 +29,7 @@ func (s *Server) publish(ctx context.Context, in *struct {
 	}
 	waiting, leave := s.untilStopped(ctx)
 	defer leave()
-	policy, err := s.deps.Control.Publish(waiting, in.Run, in.Version, in.Body.Path)
+	policy, err := s.deps.Control.Publish(waiting, in.Run, in.Version, in.Body.Path, in.Body.Generation)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		err = rollout.Refuse(rollout.Unavailable,
 			"this server is stopping, and version %d of %s does not serve yet; publish it again to go on waiting",

@@ -233,7 +233,7 @@ func TestStoppedServerEndsPublications(t *testing.T) {
 type loading struct{ *control }
 
 func (loading) Publish(
-	ctx context.Context, _ rollout.RunName, _ rollout.PolicyVersion, _ string,
+	ctx context.Context, _ rollout.RunName, _ rollout.PolicyVersion, _ string, _ rollout.TrainerGeneration,
 ) (runstatus.Policy, error) {
 	<-ctx.Done()
 	return runstatus.Policy{}, ctx.Err()

@@ -52,6 +52,8 @@ type PublishAsked struct {
 	ID      string
 	Version rollout.PolicyVersion
 	Path    string
+	// Generation of the trainer process that asks; 0: of none.
+	Generation rollout.TrainerGeneration
 }
 
 // Answered is the result of a command.
@@ -175,8 +177,12 @@ type Unload struct {
 	Everywhere bool
 }
 
-// Switch has new games use an adapter. It fails as a publication does.
-type Switch struct{ Adapter Adapter }
+// Switch has new games use an adapter, unless the trainer process that published it was replaced. It fails as a
+// publication does.
+type Switch struct {
+	Adapter    Adapter
+	Generation rollout.TrainerGeneration
+}
 
 // ReportPolicy reports a publication's outcome to readers.
 type ReportPolicy struct{ Policy runstatus.Policy }
@@ -276,7 +282,7 @@ type Loaded struct {
 type Switched struct{ Fault *Fault }
 
 // Fault is why a publication failed: an outage is Unavailable and passes, a Conflict is about weights that are in use
-// under the same name or path, and anything else is Invalid, the adapter's fault.
+// under the same name or path, a trainer that was replaced is Fenced, and anything else is Invalid, the adapter's fault.
 type Fault struct {
 	Code rollout.RefusalCode
 	Text string

@@ -19,8 +19,10 @@ type Adapter struct {
 // publication is one wish to publish, under way.
 type publication struct {
 	adapter  Adapter
+	by       rollout.TrainerGeneration
 	notes    []string
 	replaced bool // by other weights under the same version
+	fenced   bool // its trainer was replaced before these weights served
 	switched bool // new games may use it: it cannot be replaced any more
 }
 
@@ -69,7 +71,9 @@ func (m *Machine) publish(ev PublishAsked) {
 	if clean, err := m.Spec.Adapters.Clean(path); err == nil {
 		path = clean
 	}
-	p := &publication{adapter: Adapter{Version: ev.Version, Name: ev.Version.Adapter(m.Spec.Name), Path: path}}
+	p := &publication{
+		adapter: Adapter{Version: ev.Version, Name: ev.Version.Adapter(m.Spec.Name), Path: path}, by: ev.Generation,
+	}
 	ask(m, Inspect{Adapter: p.adapter}, func(r Inspected) {
 		if r.Fault != nil {
 			m.unfit(p, *r.Fault)
@@ -113,8 +117,12 @@ func (m *Machine) compare(p *publication) {
 		m.bring(p)
 	case err == nil:
 		m.join(v)
-	case !loading || under != nil && under.switched:
+	case !loading:
 		m.answer(*known, err)
+	case under != nil && under.switched: // unless its trainer was replaced
+		m.await(func() bool { return m.publishing[v] == under }, func() { m.compare(p) })
+	case under != nil && p.by > 0 && p.by < under.by:
+		m.answer(runstatus.Policy{}, refusal(v, Fault{Code: rollout.Fenced, Text: "another process publishes it"}))
 	case under == nil:
 		m.do(Unload{Adapter: known.Adapter, Everywhere: true}, func() { m.bring(p) })
 	default:
@@ -160,10 +168,16 @@ func (m *Machine) bring(p *publication) {
 		}
 		switch {
 		case p.replaced:
-			m.giveWay(p)
+			m.giveWay(p, replaced(p.adapter.Version))
 		case r.Fault == nil && !m.overtaken():
 			p.switched = true
-			ask(m, Switch{Adapter: p.adapter}, func(s Switched) { m.withdraw(p, r.Seconds, s.Fault) })
+			ask(m, Switch{Adapter: p.adapter, Generation: p.by}, func(s Switched) {
+				if p.fenced = s.Fault != nil && s.Fault.Code == rollout.Fenced; p.fenced {
+					m.giveWay(p, refusal(p.adapter.Version, *s.Fault))
+					return
+				}
+				m.withdraw(p, r.Seconds, s.Fault)
+			})
 		default:
 			m.withdraw(p, r.Seconds, r.Fault)
 		}
@@ -189,13 +203,13 @@ func (m *Machine) remove(v rollout.PolicyVersion) {
 	m.Policies = slices.DeleteFunc(m.Policies, func(q runstatus.Policy) bool { return q.Version == v })
 }
 
-// giveWay ends a publication whose weights others have replaced before they served.
-func (m *Machine) giveWay(p *publication) {
+// giveWay ends a publication as if it had never been: its weights or its trainer were replaced before they served.
+func (m *Machine) giveWay(p *publication, why error) {
 	v := p.adapter.Version
 	m.do(Unload{Adapter: p.adapter.Name}, func() {
 		m.remove(v)
 		delete(m.publishing, v)
-		m.answer(runstatus.Policy{}, replaced(v))
+		m.answer(runstatus.Policy{}, why)
 	})
 }
 
@@ -269,7 +283,7 @@ func refusal(v rollout.PolicyVersion, f Fault) error {
 		return rollout.Refuse(f.Code,
 			"version %d does not serve yet, through no fault of the adapter: %s; publish version %d again to go on",
 			v, f.Text, v)
-	case rollout.Conflict:
+	case rollout.Conflict, rollout.Fenced:
 		return rollout.Refuse(f.Code, "version %d was not published and nothing has changed: %s", v, f.Text)
 	default:
 		return rollout.Refuse(rollout.Invalid,
@@ -290,6 +304,9 @@ func (m *Machine) join(v rollout.PolicyVersion) {
 		switch {
 		case under != nil && under.replaced:
 			m.answer(runstatus.Policy{}, replaced(v))
+		case under != nil && under.fenced:
+			m.answer(runstatus.Policy{}, refusal(v, Fault{Code: rollout.Unavailable,
+				Text: "it was published by a trainer that was replaced"}))
 		case p == nil:
 			m.answer(runstatus.Policy{}, rollout.Refuse(rollout.Conflict, "version %d is long retired", v))
 		case p.State == runstatus.PolicyRejected:

@@ -161,7 +161,7 @@ func BenchmarkPollWaiting(b *testing.B) {
 		f := open(b, rdb, s)
 		const ready = runspec.MaxOutstanding / 2
 		f.queue(0, runspec.MaxOutstanding-ready-1)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		for seq := runspec.MaxOutstanding - ready; seq < runspec.MaxOutstanding; seq++ {
 			f.ready(1, seq)
 		}

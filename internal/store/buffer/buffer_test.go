@@ -65,7 +65,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(2, 3))
 		f.ready(0, 0, 1, 2, 3)
 		first := asJSON(t, f.claim(0, 0))
-		f.ok(f.SetVersion(f.ctx, run, 7))
+		f.ok(f.SetVersion(f.ctx, run, 7, 0))
 		expect(t, "again", asJSON(t, f.claim(0, 0)), first)
 		f.complete(0, 0)
 		expect(t, "completed", asJSON(t, f.claim(0, 0)), first)
@@ -159,7 +159,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"the record tells both views of a step": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(2, 3))
 		f.ready(0, 0, 1)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 2)
 		f.queue(3, 3)
 		f.claim(0, 0)
@@ -238,10 +238,10 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"stale groups are dropped": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.ready(0, 0)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 1)
 		f.queue(2, 2)
-		f.ok(f.SetVersion(f.ctx, run, 2))
+		f.ok(f.SetVersion(f.ctx, run, 2, 0))
 		expect(t, "heard", f.stale(), []string{"demo/0 stale"})
 		c, err := f.CommitGroup(f.ctx, group(2, 0))
 		f.ok(err)
@@ -249,7 +249,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		c, err = f.CommitGroup(f.ctx, group(2, 0))
 		f.ok(err)
 		expect(t, "late commit again", c, buffer.Commit{Duplicate: true, Dropped: "stale"})
-		f.ok(f.SetVersion(f.ctx, run, 1)) // an older version comes late: no change
+		f.ok(f.SetVersion(f.ctx, run, 1, 0)) // an older version comes late: no change
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{1})
 		expect(t, "counts", f.counts(), steprecord.BufferCounts{Claimed: 1, Dropped: 2})
 		a, err := f.Account(f.ctx, run)
@@ -261,7 +261,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		s.Buffer.OnStale = runspec.KeepStale
 		f := open(t, rdb, s)
 		f.ready(0, 0)
-		f.ok(f.SetVersion(f.ctx, run, 5))
+		f.ok(f.SetVersion(f.ctx, run, 5, 0))
 		f.ready(5, 1)
 		f.claim(0, 0)
 		r, err := f.Step(f.ctx, run, 0)
@@ -274,11 +274,11 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		s := spec(2, 9)
 		s.Buffer.MaxStaleness = 9
 		f := open(t, rdb, s)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(0, 0) // 1 behind when it was ready
-		f.ok(f.SetVersion(f.ctx, run, 3))
+		f.ok(f.SetVersion(f.ctx, run, 3, 0))
 		f.ready(0, 1) // 3 behind
-		f.ok(f.SetVersion(f.ctx, run, 4))
+		f.ok(f.SetVersion(f.ctx, run, 4, 0))
 		f.claim(0, 0)
 		parts := func(v steprecord.ServiceView) []float64 {
 			return []float64{v.StalenessMean, v.StalenessInFlightMean, v.StalenessInBufferMean}
@@ -287,7 +287,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		expect(t, "mean, in flight, in buffer", parts(r.Service), []float64{4, 2, 2})
 		f.ready(5, 2, 3) // committed before their version was told
-		f.ok(f.SetVersion(f.ctx, run, 5))
+		f.ok(f.SetVersion(f.ctx, run, 5, 0))
 		f.claim(1, 0)
 		r, err = f.Step(f.ctx, run, 1)
 		f.ok(err)
@@ -317,7 +317,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		s := spec(2, 9)
 		f := open(t, rdb, s)
 		f.ready(0, 0, 1, 2)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		s.Buffer.GroupsPerStep = 3
 		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 1, time.Time{}))
 		expect(t, "batch of three", seqs(f.claim(0, 0)), []int{0, 1, 2})

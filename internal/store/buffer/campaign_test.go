@@ -171,7 +171,7 @@ func (c *campaign) play() {
 // train completes a claimed step, or claims the next one, sometimes ahead of time.
 func (c *campaign) train() {
 	if c.claimed > c.completed && (c.claimed-c.completed == 2 || c.claimed == c.steps || c.rng.IntN(2) == 0) {
-		c.ok(c.SetVersion(c.ctx, run, rollout.PolicyVersion(c.completed+1)))
+		c.ok(c.SetVersion(c.ctx, run, rollout.PolicyVersion(c.completed+1), 0))
 		c.complete(c.completed, 0)
 		c.completed++
 		return

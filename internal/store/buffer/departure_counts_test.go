@@ -21,7 +21,7 @@ var departures = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			f.complete(step, 0)
 		}
 		f.readyLong(7, 0, 16)
-		f.ok(f.SetVersion(f.ctx, run, 2)) // too stale in the buffer
+		f.ok(f.SetVersion(f.ctx, run, 2, 0)) // too stale in the buffer
 		f.queue(8, 9)
 		late := group(8, 0)
 		late.Phases = []int{5}

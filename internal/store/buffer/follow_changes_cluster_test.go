@@ -30,7 +30,7 @@ func TestChangesAreHeardOverTheBusOfACluster(t *testing.T) {
 		ended <- f.Follow(f.ctx, func() { began <- true }, func(run rollout.RunName) { heard <- run })
 	}()
 	wait(t, "began", began)
-	f.ok(f.SetVersion(f.ctx, of.Name, 1))
+	f.ok(f.SetVersion(f.ctx, of.Name, 1, 0))
 	expect(t, "heard over the bus", wait(t, "a change", heard), of.Name)
 
 	nodes.Kill(t, listensAt)
@@ -42,7 +42,7 @@ func TestChangesAreHeardOverTheBusOfACluster(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the node where it listens is dead, and it goes on listening")
 	}
-	if err := f.SetVersion(f.ctx, of.Name, 2); err != nil {
+	if err := f.SetVersion(f.ctx, of.Name, 2, 0); err != nil {
 		t.Errorf("the run's own node lives: %v", err)
 	}
 }

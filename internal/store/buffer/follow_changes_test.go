@@ -37,7 +37,7 @@ func TestFollowChanges(t *testing.T) {
 			{"one is dropped", func() { f.ok(f.Discard(f.ctx, ref(1), "x")) }},
 			{"a step is granted", func() { f.claim(0, 0) }},
 			{"it is completed", func() { f.complete(0, 0) }},
-			{"a version serves", func() { f.ok(f.SetVersion(f.ctx, run, 1)) }},
+			{"a version serves", func() { f.ok(f.SetVersion(f.ctx, run, 1, 0)) }},
 			{"limits", func() { f.ok(f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, time.Time{})) }},
 			{"a trainer", func() { f.attach(-1) }},
 			{"the end", func() {
@@ -51,7 +51,7 @@ func TestFollowChanges(t *testing.T) {
 				t.Errorf("%s: heard more than once", change.name)
 			}
 		}
-		f.ok(f.SetVersion(f.ctx, other.Name, 1))
+		f.ok(f.SetVersion(f.ctx, other.Name, 1, 0))
 		expect(t, "another run", wait(t, "another run", heard), other.Name)
 		stop()
 		if err := wait(t, "end", ended); err == nil {

@@ -86,7 +86,7 @@ func calls(ctx context.Context, s *buffer.Store) map[string]func() (any, error) 
 			return nil, raw.WriteCompact(new(bytes.Buffer))
 		},
 		"next claim": func() (any, error) { return s.Claim(ctx, run, 1, 1, buffer.Share{}) },
-		"version":    func() (any, error) { return nil, s.SetVersion(ctx, run, 3) },
+		"version":    func() (any, error) { return nil, s.SetVersion(ctx, run, 3, 0) },
 		"complete": func() (any, error) {
 			record, _, err := s.Complete(ctx, run, 0, 1, report(0), steprecord.FleetView{})
 			return record, err

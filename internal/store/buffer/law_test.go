@@ -148,7 +148,7 @@ func (p *player) rare() func() {
 func (p *player) publishing(version int) func() {
 	return func() {
 		p.note("version %d", version)
-		p.ok(p.SetVersion(p.ctx, run, rollout.PolicyVersion(version)))
+		p.ok(p.SetVersion(p.ctx, run, rollout.PolicyVersion(version), 0))
 		p.model.version = max(p.model.version, version)
 		p.model.sweep()
 	}

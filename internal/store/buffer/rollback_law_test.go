@@ -173,7 +173,7 @@ func (w *rollbacks) move() {
 	case 12:
 		if w.rng.IntN(2) == 0 { // a version is published, and the run knows
 			w.m.Version++
-			w.ok(w.SetVersion(w.ctx, run, w.m.Version))
+			w.ok(w.SetVersion(w.ctx, run, w.m.Version, 0))
 			w.note("version %d", w.m.Version)
 		}
 		w.note("pass")

@@ -95,13 +95,22 @@ func limits(b runspec.BufferSpec, steps int) []any {
 }
 
 // SetVersion tells the newest published version: staleness is measured against it. Versions only grow; an older
-// one than known changes nothing.
-func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) error {
+// one than known changes nothing. A new one of a trainer process that was replaced is refused as Fenced; generation 0
+// is of no particular process.
+func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion,
+	by rollout.TrainerGeneration) error {
 	stale, err := staleFact(run, s.now())
 	if err != nil {
 		return err
 	}
-	return s.do(ctx, "set version", versionScript, run, int64(v), stale)
+	r, err := s.eval(ctx, versionScript, run, int64(v), stale, int64(by))
+	if err == nil && r.code() == rollout.Fenced {
+		err = fenced(run, by, r.int(1))
+	}
+	if err != nil {
+		return fmt.Errorf("set version: %w", err)
+	}
+	return nil
 }
 
 // SaveStatus keeps the workflow's mirror of itself as of a time, as SetLimits does: a late call cannot bring back an

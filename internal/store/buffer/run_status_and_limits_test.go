@@ -60,7 +60,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.Delete(f.ctx, run))
 		for name, call := range map[string]func() error{
 			"SetLimits":  func() error { return f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, time.Time{}) },
-			"SetVersion": func() error { return f.SetVersion(f.ctx, run, 1) },
+			"SetVersion": func() error { return f.SetVersion(f.ctx, run, 1, 0) },
 			"SaveStatus": func() error { return f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(2, 9)}, time.Time{}) },
 			"Status":     func() error { _, err := f.Status(f.ctx, run); return err },
 			"Queue":      func() error { _, err := f.Queue(f.ctx, ref(0), nil, 0, start); return err },

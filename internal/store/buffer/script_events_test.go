@@ -109,7 +109,7 @@ func TestScriptsTell(t *testing.T) {
 		}
 		same("step", f.body("demo/step/0", telemetry.StepCompleted{}), telemetry.StepCompleted{Record: record})
 
-		f.ok(f.SetVersion(f.ctx, run, 2))
+		f.ok(f.SetVersion(f.ctx, run, 2, 0))
 		same("stale", f.body("demo/2/dropped", telemetry.GroupDropped{}), telemetry.GroupDropped{Seq: 2, Code: "stale"})
 		for range 2 {
 			f.ok(f.Discard(f.ctx, ref(3), "no_variance", 8, 9))

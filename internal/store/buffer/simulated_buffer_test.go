@@ -93,7 +93,7 @@ func compareBuffers(t *testing.T, rdb redis.UniversalClient, rng *rand.Rand) {
 			f.complete(int(next), 0)
 			f.ok(m.Complete(next))
 			next++
-			f.ok(f.SetVersion(f.ctx, run, m.Version()+1))
+			f.ok(f.SetVersion(f.ctx, run, m.Version()+1, 0))
 			m.SetVersion(m.Version() + 1)
 		}
 		compareAccounts(t, f, m)

@@ -18,7 +18,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := waiting(t, rdb, 1)
 		f.launch(0, 0)
 		f.ready(0, 1)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 2)
 		f.notReady(0, "step 0 of run demo waits for 1 groups in play that would become too stale without it: 2 are ready, "+
 			"0 in flight, 1 queued; ask again")
@@ -31,7 +31,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"one that is given up is not waited for any more": func(t *testing.T, rdb redis.UniversalClient) {
 		f := waiting(t, rdb, 1)
 		f.launch(0, 0)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 1, 2)
 		f.notReady(0, "")
 		f.ok(f.Discard(f.ctx, ref(0), "hung"))
@@ -40,7 +40,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	"the oldest versions come first, then the oldest groups": func(t *testing.T, rdb redis.UniversalClient) {
 		f := waiting(t, rdb, 1)
 		f.ready(0, 4)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 2, 1, 3)
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{1, 4})
 	},
@@ -48,7 +48,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		s := spec(2, 9)
 		s.Buffer.OnStale, s.Buffer.Order = runspec.WaitStale, runspec.FinishOrder
 		f := open(t, rdb, s)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 3, 1)
 		f.ready(0, 4)
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{3, 4})
@@ -59,7 +59,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 4, 5)
 		f.claim(0, 0) // leaves four groups for two batches
 		f.complete(0, 0)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 6, 7)
 		f.notReady(1, "step 1 of run demo waits for 2 groups in play that would become too stale without it: 2 are ready, "+
 			"0 in flight, 4 queued; ask again")
@@ -89,7 +89,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := waiting(t, rdb, 1)
 		f.ready(0, 0)
 		f.launch(0, 1)
-		f.ok(f.SetVersion(f.ctx, run, 5))
+		f.ok(f.SetVersion(f.ctx, run, 5, 0))
 		f.ready(5, 2)
 		f.notReady(0, "")
 		c, err := f.CommitGroup(f.ctx, group(1, 0))
@@ -119,7 +119,7 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 	},
 	"a group whose version was lost with Redis is waited for": func(t *testing.T, rdb redis.UniversalClient) {
 		f := waiting(t, rdb, 1)
-		f.ok(f.SetVersion(f.ctx, run, 7))
+		f.ok(f.SetVersion(f.ctx, run, 7, 0))
 		f.ok(f.SaveCheckpoint(f.ctx, game(0, 0), 1, checkpoint(2, "a")))
 		f.ready(7, 1, 2)
 		f.notReady(0, "")
@@ -131,12 +131,12 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, s)
 		f.launch(0, 0)
 		f.ready(0, 1)
-		f.ok(f.SetVersion(f.ctx, run, 1))
+		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 2, 3)
 		s.Buffer.OnStale = runspec.WaitStale
 		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
 		f.notReady(0, "")
-		f.ok(f.SetVersion(f.ctx, run, 2))
+		f.ok(f.SetVersion(f.ctx, run, 2, 0))
 		expect(t, "dropped", f.counts().Dropped, 0)
 		s.Buffer.OnStale = runspec.DropStale
 		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))

@@ -291,7 +291,7 @@ func (t *trainerLoad) step(ctx context.Context, generation rollout.TrainerGenera
 		return fmt.Errorf("complete step %d: %w", step, err)
 	}
 	version := rollout.PolicyVersion(step) + 1
-	if err := t.buffer.SetVersion(ctx, t.run, version); err != nil {
+	if err := t.buffer.SetVersion(ctx, t.run, version, 0); err != nil {
 		return err
 	}
 	t.games.version.Store(int64(version))
