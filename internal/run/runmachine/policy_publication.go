@@ -117,10 +117,10 @@ func (m *Machine) compare(p *publication) {
 		m.bring(p)
 	case err == nil:
 		m.join(v)
-	case !loading:
-		m.answer(*known, err)
-	case under != nil && under.switched: // unless its trainer was replaced
+	case under != nil && under.switched && p.by > under.by: // it fails if its trainer was replaced
 		m.await(func() bool { return m.publishing[v] == under }, func() { m.compare(p) })
+	case !loading || under != nil && under.switched:
+		m.answer(*known, err)
 	case under != nil && p.by > 0 && p.by < under.by:
 		m.answer(runstatus.Policy{}, refusal(v, Fault{Code: rollout.Fenced, Text: "another process publishes it"}))
 	case under == nil:

@@ -188,7 +188,7 @@ func trouble(doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	refusal := rollout.Refuse(rollout.Unavailable, "the buffer's Redis does not answer, or cannot write, at the "+
-		"moment; ask again")
+		"moment, or refuses the service's password; ask again")
 	return fmt.Errorf("%s: %w: %w", doing, refusal, err)
 }
 
@@ -202,7 +202,7 @@ func transient(err error) bool {
 		return true
 	}
 	for _, prefix := range []string{"LOADING", "READONLY", "OOM", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY",
-		"MISCONF", "NOREPLICAS", "ASK", "MOVED"} {
+		"MISCONF", "NOREPLICAS", "ASK", "MOVED", "NOAUTH", "WRONGPASS", "NOPERM"} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

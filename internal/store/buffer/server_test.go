@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -154,4 +155,19 @@ func TestOneRunIsSpreadOverACluster(t *testing.T) {
 	f.ok(f.Purge(f.ctx, run))
 	left := onNode("millrace:{demo/*")
 	expect(t, "keys of games that are left", left[0]+left[1], 0)
+}
+
+// A Redis whose password changed before ours did is one to wait for, as one that is away: no trainer dies of it.
+func TestARedisThatRefusesLoginsIsUnavailable(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	f := open(t, rdb, spec(2, 3))
+	for _, refusal := range []string{"NOAUTH Authentication required.",
+		"WRONGPASS invalid username-password pair or user is disabled.", "NOPERM this user has no permissions"} {
+		server.SetError(refusal)
+		_, _, err := f.Attach(f.ctx, run, nil)
+		f.refused(err, rollout.Unavailable)
+	}
 }
