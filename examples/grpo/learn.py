@@ -5,7 +5,7 @@ back, step after step. Each seed is three runs of equal length at once: the lear
 one whose advantages are dealt to the wrong games, one whose learning rate is 0. The policy learned if the worst
 learner's last games were lost less often than the best control's, their 95 % intervals apart; else the exit status is 1.
 
-Environment: SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (30), MINUTES for all runs (18), LOSS (dapo), LR (6e-3).
+Environment: SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (55), MINUTES for all runs (18), LOSS (dapo), LR (6e-3).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Proof:
 
     def __init__(self, venv: pathlib.Path, out: pathlib.Path) -> None:
         self.venv, self.out = venv, out
-        self.steps, self.seeds = int(os.environ.get("STEPS", "30")), int(os.environ.get("SEEDS", "0"))
+        self.steps, self.seeds = int(os.environ.get("STEPS", "55")), int(os.environ.get("SEEDS", "0"))
         self.first = int(os.environ.get("FIRST_SEED", "0"))
         self.seconds = 60 * float(os.environ.get("MINUTES", "18"))
         self.loss, self.rate = os.environ.get("LOSS", "dapo"), os.environ.get("LR", "6e-3")
