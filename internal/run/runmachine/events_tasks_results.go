@@ -282,7 +282,7 @@ type Loaded struct {
 type Switched struct{ Fault *Fault }
 
 // Fault is why a publication failed: an outage is Unavailable and passes, a Conflict is about weights that are in use
-// under the same name or path, a trainer that was replaced is Fenced, and anything else is Invalid, the adapter's fault.
+// under the same name or path, a replaced trainer is Fenced, and anything else is Invalid, the adapter's fault.
 type Fault struct {
 	Code rollout.RefusalCode
 	Text string
