@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/run/alarm/noworker"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
@@ -27,6 +28,16 @@ const unseen = 24 * time.Hour
 
 // moreEnded is how many runs that are over are looked through for ends that nobody may have seen.
 const moreEnded = 64
+
+// aged says of each condition how long it has lasted; alarms of runs say so themselves.
+func aged(now time.Time, troubles []Trouble) []Trouble {
+	for i, t := range troubles {
+		if !t.Since.IsZero() {
+			troubles[i].What += fmt.Sprintf(" (for %s)", noworker.Span(now.Sub(t.Since)))
+		}
+	}
+	return troubles
+}
 
 // badEnds lists the runs that failed or were lost within a day.
 func (s *Server) badEnds(ctx context.Context, active int) ([]Trouble, error) {
@@ -94,7 +105,8 @@ func engineTroubles(engines []enginestate.Engine) []Trouble {
 
 // hidden takes an engine's own address out of a reason, so that the same cause at several engines is one.
 func hidden(reason, url string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(reason, url, ""), strings.TrimPrefix(url, "http://"), "its address")
+	reason = strings.ReplaceAll(reason, url, "its address")
+	return strings.ReplaceAll(reason, strings.TrimPrefix(url, "http://"), "its address")
 }
 
 // few lists the first of many names.

@@ -60,17 +60,19 @@ func TestConditionsThatNeedSomebody(t *testing.T) {
 		{name: "all is well", runs: []runstatus.RunStatus{ended(runstatus.RunCompleted, time.Hour),
 			ended(runstatus.RunStopped, time.Hour)}, engines: []enginestate.Engine{ready}},
 		{name: "a run was lost", runs: []runstatus.RunStatus{ended(runstatus.RunLost, time.Hour)},
-			want: "lost at step 3: why (go on where it was: millrace run resume demo; or: millrace run delete demo)"},
+			want: "lost at step 3: why (for 60 min) (go on where it was: millrace run resume demo; or: " +
+				"millrace run delete demo)"},
 		{name: "a run failed", runs: []runstatus.RunStatus{ended(runstatus.RunFailed, time.Hour)},
-			want: "failed at step 3: why (see: millrace run show demo; once seen: millrace run delete demo, or it is " +
-				"listed for a day)"},
+			want: "failed at step 3: why (for 60 min) (see: millrace run show demo; once seen: " +
+				"millrace run delete demo, or it is listed for a day)"},
 		{name: "long ago", runs: []runstatus.RunStatus{ended(runstatus.RunFailed, 25*time.Hour)}},
 		{name: "two engines with one cause", engines: []enginestate.Engine{ready, lost("b", "http://b:1"),
-			lost("c", "http://c:2")}, want: "engine b, c: lost: no answer from  (restart it, it joins again by itself; or: " +
-			"millrace engine remove ENGINE)"},
+			lost("c", "http://c:2")}, want: "engine b, c: lost: no answer from its address (restart it, " +
+			"it joins again by itself; or: millrace engine remove ENGINE)"},
 		{name: "an engine without LoRA", engines: []enginestate.Engine{{ID: "b", State: enginestate.EngineReady,
 			NoAdapters: "it takes no adapters"}},
-			want: "engine b: no run's adapter can be served: it takes no adapters (then start it again; it joins by itself)"},
+			want: "engine b: no run's adapter can be served: it takes no adapters (then start it again; " +
+				"it joins by itself)"},
 		{name: "a provider without quota", view: supply.View{Provider: "exec", Trouble: "quota"},
 			want: "provider exec: quota (see: millrace engine scaling)"},
 		{name: "Redis keeps nothing", storage: []string{"appendonly is no"},

@@ -116,10 +116,10 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 		if err != nil {
 			return err
 		}
-		out.Problems = append(out.Problems, engineTroubles(engines)...)
+		out.Problems = append(out.Problems, aged(out.At, engineTroubles(engines))...)
 		out.Problems = append(out.Problems, s.storageTroubles()...)
 		if scaled && view.EndedAt.IsZero() {
-			out.Problems = append(out.Problems, scalingTroubles(view)...)
+			out.Problems = append(out.Problems, aged(out.At, scalingTroubles(view))...)
 			out.Engines.Scaled = &ScaledTotals{Wanted: view.Wanted, Starting: view.Actual.Starting, Why: view.Why}
 		}
 	}
@@ -152,7 +152,7 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 		}
 	}
 	ended, err := s.badEnds(ctx, len(active))
-	out.Problems = append(out.Problems, ended...)
+	out.Problems = append(out.Problems, aged(out.At, ended)...)
 	return err
 }
 

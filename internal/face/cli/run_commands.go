@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -150,7 +151,10 @@ func (s *session) listCommand() *cobra.Command {
 		if len(runs) == 0 {
 			s.Say("no runs; start one with: millrace run start -f SPEC")
 		}
-		return s.show(document, func() error { return s.write(runsTable(runs, s.now())) })
+		return s.show(document, func() error {
+			found, _, _ := apiclient.Get[api.DeploymentStatus](ctx, c.Client, "/v1/status") // the list is worth something alone
+			return s.write(runsTable(runs, found.Problems, s.now()))
+		})
 	})
 	cmd.Flags().BoolVar(&active, "active", false, "only those that go on")
 	return cmd
@@ -202,7 +206,7 @@ func (s *session) change(ctx context.Context, c Client, run rollout.RunName, cha
 
 // showStatus shows one run as a list of one.
 func (s *session) showStatus(a apiclient.Answer, status runstatus.RunStatus) error {
-	return s.show(a.Body, func() error { return s.write(runsTable([]runstatus.RunStatus{status}, s.now())) })
+	return s.show(a.Body, func() error { return s.write(runsTable([]runstatus.RunStatus{status}, nil, s.now())) })
 }
 
 func (s *session) stopCommand() *cobra.Command {

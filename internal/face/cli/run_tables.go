@@ -18,7 +18,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-func runsTable(runs []runstatus.RunStatus, now time.Time) *table.Table {
+// runsTable lists runs, each with the first condition of it that needs somebody.
+func runsTable(runs []runstatus.RunStatus, troubles []api.Trouble, now time.Time) *table.Table {
 	t := table.New(table.Left("RUN"), table.Left("STATE"), table.Right("STEP"), table.Right("POLICY"),
 		table.Right("DEPTH"), table.Right("GROUPS/STEP"), table.Right("OUTSTANDING"), table.Right("STARTED"),
 		table.Left("REASON"))
@@ -26,6 +27,10 @@ func runsTable(runs []runstatus.RunStatus, now time.Time) *table.Table {
 		r := tablerow.RowOfRun(&tablerow.Run{RunView: api.RunView{RunStatus: status}})
 		if !status.DeletesAt.IsZero() {
 			r.Note = strings.TrimPrefix(r.Note+"; deletes in "+tablerow.Span(status.DeletesAt.Sub(now)), "; ")
+		}
+		of := func(t api.Trouble) bool { return t.Run == status.Spec.Name }
+		if i := slices.IndexFunc(troubles, of); i >= 0 && !status.State.Over() {
+			r.Note = troubles[i].What
 		}
 		t.Row(string(status.Spec.Name), r.State, r.Step, r.Policy, r.Depth, r.GroupsPerStep, r.Outstanding,
 			tablerow.Ago(status.StartedAt, now), r.Note)

@@ -50,9 +50,6 @@ func (s *session) showDeployment(d *api.DeploymentStatus) error {
 		if p.Run != "" {
 			what = fmt.Sprintf("run %s: %s", p.Run, what)
 		}
-		if !p.Since.IsZero() {
-			what += fmt.Sprintf(" (for %s)", tablerow.Span(d.At.Sub(p.Since)))
-		}
 		s.paragraph("PROBLEM  ", what)
 		if p.Advice != "" {
 			s.paragraph("to do    ", p.Advice)

@@ -34,6 +34,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/store/browsersession"
 	"github.com/millrace/millrace/internal/store/eventstore/delivery"
+	"github.com/millrace/millrace/internal/store/redisserver"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -102,7 +103,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	background := append(inBackground(b, sink, inputs, metrics, sampler, survived),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
 		endless(files.Watch), endless(sinkStatus.watch),
-		endless(func(ctx context.Context) { storage.watch(ctx, b.Redis) }), endless(b.Control.Attributes.Keep),
+		endless(func(ctx context.Context) {
+			storage.watch(ctx, func(ctx context.Context) ([]string, error) { return redisserver.Warnings(ctx, b.Redis) })
+		}), endless(b.Control.Attributes.Keep),
 		endless(func(ctx context.Context) {
 			temporal.watch(ctx, b.Control.Reachable, logger.With("address", cfg.Temporal.Address))
 		}))

@@ -47,11 +47,18 @@ func Of(e Evidence) []runstatus.Alarm {
 	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
 		noWorker, noEngine, modelNotServed, gamesFail, versionRejected, trainerSilent,
 	} {
-		if a, raised := look(e); raised && e.Now.Sub(e.Run.StartedAt) >= patience[a.Code] {
+		if a, raised := look(e); raised && e.Now.Sub(later(a.Since, e.Run.StartedAt)) >= patience[a.Code] {
 			alarms = append(alarms, a)
 		}
 	}
 	return alarms
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func noWorker(e Evidence) (runstatus.Alarm, bool) { return noworker.Alarm(e.Now, e.Workers) }

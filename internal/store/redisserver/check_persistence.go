@@ -41,6 +41,24 @@ func Check(ctx context.Context, rdb redis.UniversalClient) ([]Finding, error) {
 	return nil, nil
 }
 
+// Warnings lists the settings of a Redis that answers which lose what is written to it, those that Check refuses
+// included.
+func Warnings(ctx context.Context, rdb redis.UniversalClient) (warnings []string, err error) {
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return nil, err
+	}
+	found, refused := Check(ctx, rdb)
+	if refused != nil {
+		warnings = append(warnings, refused.Error())
+	}
+	for _, f := range found {
+		if f.Level >= slog.LevelWarn {
+			warnings = append(warnings, f.Text)
+		}
+	}
+	return warnings, nil
+}
+
 func checkNode(ctx context.Context, node *redis.Client) ([]Finding, error) {
 	settings := map[string]string{}
 	for _, name := range []string{"appendonly", "appendfsync", "maxmemory-policy", "save"} {

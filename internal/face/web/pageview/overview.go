@@ -75,9 +75,6 @@ func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []enginest
 	v := Overview{Status: status, ShowFleet: fleet}
 	for _, p := range status.Problems {
 		p.What, p.Advice = Brief(p.What), Brief(p.Advice)
-		if !p.Since.IsZero() {
-			p.What += fmt.Sprintf(" (for %s)", tablerow.Span(status.At.Sub(p.Since)))
-		}
 		v.Problems = append(v.Problems, p)
 	}
 	slices.SortStableFunc(runs, func(a, b KnownRun) int {
