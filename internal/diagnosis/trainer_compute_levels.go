@@ -55,6 +55,11 @@ func computeLevelsOf(all []step) computeLevels {
 	var rest []float64
 	for k, seg := range segments {
 		c.describe(k, seg.From, seg.To)
+		for _, d := range found.Drifts {
+			if d.From >= seg.From && d.To <= seg.To {
+				c.along(k, d)
+			}
+		}
 		for i := seg.From; i < seg.To; i++ {
 			rest = append(rest, math.Abs(math.Log(c.sec[i]/c.usual[i])))
 		}
@@ -76,6 +81,14 @@ func (c *computeLevels) describe(k, from, to int) {
 	for i := from; i < to; i++ {
 		c.level[i], c.usual[i] = k, usual
 	}
+}
+
+// along replaces the level by a drift where there is one. The usual times of its phases are those at its beginning.
+func (c *computeLevels) along(k int, d changepoint.Drift) {
+	for i := d.From; i < d.To; i++ {
+		c.usual[i] = d.Start * math.Pow(1+d.PerValue, float64(i-d.From))
+	}
+	c.lows[k] = c.medians(positions(d.From, d.From+max(leastLevel, (d.To-d.From)/4)))
 }
 
 // medians is each phase's median over some steps.
@@ -216,6 +229,9 @@ func (c *computeLevels) raised(i int, floorSec float64, floor int) []lost {
 	risen := 0.0
 	for p, low := range c.lows[floor] {
 		one.phase[p] = c.lows[c.level[i]][p] - low
+		if c.level[i] == floor { // it drifts: by what the step itself has more than is usual
+			one.phase[p] = c.phases[i][p] - low
+		}
 		risen += max(0, one.phase[p])
 	}
 	one.phase[publishAt] = 0

@@ -6,6 +6,8 @@
 // lets single spikes be outliers instead of levels (Fearnhead & Rigaill, arXiv 1609.07363).
 // The noise is taken from differences of neighbours, so a level shift does not raise it.
 //
+// Two things look like levels and are none. A drift, by about the same ratio from value to value,
+// is reported as one wherever a straight line through the logarithms fits better than levels do.
 // Noise of which each value resembles the one before (AR(1)) is measured from the series, and a
 // change that such noise makes by itself is doubted and dropped.
 //
@@ -64,6 +66,8 @@ type Result struct {
 	Changes  []Change
 	Segments []Segment // one more than Changes
 	Outliers []int     // values far from their level
+	// Drifts are stretches that grow or shrink steadily, in order. Inside of them there are no changes.
+	Drifts []Drift
 }
 
 // Segment is a level: the values in [From, To).
@@ -94,6 +98,11 @@ func Detect(x []float64, o Options) (Result, error) {
 	s := series{y: y, sigma: noise(y), minEffect: minEffect(o)}
 	cuts := s.partition()
 	believed := s.prune(cuts)
+	stretches := s.drifts(believed)
+	if slices.ContainsFunc(stretches, func(p stretch) bool { return p.line != nil }) {
+		s.stretches = stretches
+		return s.describe(x, s.changesBetween(stretches)), nil
+	}
 	kept := slices.DeleteFunc(s.gate(cuts), func(at int) bool { return !slices.Contains(believed, at) })
 	if o.Refine {
 		s.refine(kept)
@@ -113,6 +122,7 @@ type series struct {
 	y         []float64
 	sigma     float64
 	minEffect float64
+	stretches []stretch // that hold a drift; else nil
 }
 
 // penalty is the cost of a cut.
@@ -146,6 +156,11 @@ func lagNoise(y []float64, lag int) float64 {
 
 func (s series) describe(x []float64, cuts []int) Result {
 	r := Result{}
+	for _, p := range s.stretches {
+		if p.line != nil {
+			r.Drifts = append(r.Drifts, s.describeDrift(*p.line))
+		}
+	}
 	bounds := withEnds(cuts, len(s.y))
 	for i := 1; i < len(bounds); i++ {
 		from, to := bounds[i-1], bounds[i]
@@ -165,11 +180,26 @@ func (s series) describe(x []float64, cuts []int) Result {
 
 func (s series) outliers(from, to int) []int {
 	var out []int
-	usual := stat.Median(s.y[from:to])
+	usual := s.usual(from, to)
 	for i := from; i < to; i++ {
-		if math.Abs(s.y[i]-usual) > clip*s.sigma {
+		if math.Abs(s.y[i]-usual(i)) > clip*s.sigma {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// usual is the noiseless value in [from, to): the median, or the drift.
+func (s series) usual(from, to int) func(i int) float64 {
+	if s.stretches == nil {
+		m := stat.Median(s.y[from:to])
+		return func(int) float64 { return m }
+	}
+	return func(i int) float64 {
+		p := s.stretches[slices.IndexFunc(s.stretches, func(p stretch) bool { return i < p.to })]
+		if p.line != nil {
+			return p.line.at(i)
+		}
+		return stat.Median(s.y[p.from:p.to])
+	}
 }

@@ -25,8 +25,9 @@ type shape struct {
 	long   bool                                              // only for the table
 	ar     float64                                           // correlation of the noise
 	wide   float64                                           // the noise is so many times as wide; 0 is 1
+	drift  bool                                              // a drift is what must be found
 	period bool                                              // a cycle of two is
-	// At a noise of 5 % and of 10 %: changes found within a step, or cycles, at least; series with a false
+	// At a noise of 5 % and of 10 %: changes found within a step, or drifts, or cycles, at least; series with a false
 	// alarm, at most.
 	found, alarms [2]float64
 }
@@ -91,6 +92,24 @@ func shapes() []shape {
 		x[5+rng.IntN(40)] *= 3
 		return x, nil
 	}, [2]float64{}, few)
+	for _, total := range []float64{1.3, 2} {
+		for _, n := range []int{30, 60, 120} {
+			found, alarms := [2]float64{0.9, 0.9}, [2]float64{0.15, 0.15}
+			if total < 2 && n < 120 {
+				found, alarms = [2]float64{0.6, 0}, [2]float64{0.3, 1}
+			} else if total < 2 {
+				found, alarms = [2]float64{0.9, 0.65}, [2]float64{0.1, 0.35}
+			}
+			one := add(fmt.Sprintf("drift to %gx, n=%d", total, n), func(*rand.Rand) ([]float64, []int) {
+				x := shift(n, n, 1)
+				for i := range x {
+					x[i] *= 1 + (total-1)*float64(i)/float64(n-1)
+				}
+				return x, nil
+			}, found, alarms)
+			one.drift = true
+		}
+	}
 	for _, n := range []int{20, 40, 60, 100, 200, 500} {
 		one := add(fmt.Sprintf("AR(1) noise of 0.5, n=%d", n), none(n), [2]float64{}, [2]float64{0.05, 0.1})
 		one.ar, one.long = 0.5, n > 60
@@ -145,10 +164,12 @@ func TestPowerTable(t *testing.T) {
 }
 
 // shares are of series, or of the changes in them.
-type shares struct{ near, exact, alarms, periods float64 }
+type shares struct{ near, exact, alarms, drifts, periods float64 }
 
 func (r shares) found(s shape) float64 {
 	switch {
+	case s.drift:
+		return r.drifts
 	case s.period:
 		return r.periods
 	}
@@ -158,7 +179,7 @@ func (r shares) found(s shape) float64 {
 func (r shares) text(s shape) string {
 	text := fmt.Sprintf("FA %.2f", r.alarms)
 	switch {
-	case s.period:
+	case s.drift || s.period:
 		return fmt.Sprintf("%.2f, %s", r.found(s), text)
 	case r.near > 0:
 		return fmt.Sprintf("%.2f/%.2f, %s", r.near, r.exact, text)
@@ -167,7 +188,7 @@ func (r shares) text(s shape) string {
 }
 
 // measure is over many series how many of the changes were found within a step and exactly, and the share of series
-// with a change where there is none.
+// with a change or a drift where there is none.
 func (s shape) measure(cv float64) (out shares) {
 	rng := rand.New(rand.NewPCG(*powerSeed, uint64(1000*cv)))
 	runs := float64(*powerRuns)
@@ -194,7 +215,10 @@ func (s shape) measure(cv float64) (out shares) {
 		wrong := slices.ContainsFunc(found, func(f int) bool {
 			return !slices.ContainsFunc(changes, func(c int) bool { return f >= c-1 && f <= c+1 })
 		})
-		if wrong {
+		if len(r.Drifts) > 0 {
+			out.drifts += 1 / runs
+		}
+		if wrong || len(r.Drifts) > 0 && !s.drift {
 			out.alarms += 1 / runs
 		}
 		if c, ok := changepoint.Oscillates(x, changepoint.Options{}); ok && c.Period == 2 {
