@@ -73,8 +73,10 @@
 // split in order: more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of
 // the same speed never gives less for more requests. What was done is looked for from the launch of the first group
 // that shows the change (operator_changes.go). Where nothing changed, what costs time in all steps alike is weighed,
-// and else it is the regime's term itself (causes.go). A slow time that is over is explained as it was when it ended.
+// and else it is the regime's term itself (find_causes_of_slow_steps.go). A slow time that is over is explained as it
+// was when it ended.
 //
-// Start reading at Diagnose: its stages are measurements.go, regime.go, what_ifs.go with the replay, and causes.go.
-// Package changepoint has the mathematics of levels, package reporttext writes a report for a person.
+// Start reading at Diagnose: its stages are measure_levels_and_shifts.go, step_time_regime.go, predict_what_ifs.go
+// with the replay, and find_causes_of_slow_steps.go. Package changepoint has the mathematics of levels, package
+// reporttext writes a report for a person.
 package diagnosis

@@ -5,7 +5,7 @@
 // Completions travel through go-openai. Its HTTP openAITransport adds the fields that the library lacks, and reads the
 // answer. A completion is verified against its request (verify_completion.go) before it is returned. All other routes
 // are plain HTTP. Every call has a total deadline: an engine that trickles its answer does not extend it. Start reading
-// at Client, then Complete, then the codes in error_codes.go, on which callers branch.
+// at Client, then Complete, then the codes in classify_engine_errors.go, on which callers branch.
 package vllm
 
 import (

@@ -7,5 +7,5 @@
 // again with the same concurrency by a generator that does nothing else. What the figures mean is
 // defined where they are computed, in result_row.go, and nowhere else.
 //
-// Start reading at Engines, then game_and_replay_passes.go.
+// Start reading at Engines, then play_games_and_replay_requests.go.
 package enginebench

@@ -2,8 +2,8 @@
 // statically. The service has no such engines (vLLM batches by itself); the experiments on batching play the policy.
 //
 // A batch is of one bin of lengths (length_bins.go), as large as memory and the latency per token allow
-// (batch_size.go), and, while an engine is idle, no later than a flush window after the oldest request came. Scheduler
-// is a pure state machine like the service's own: it starts nothing, reads no clock and draws no chance.
+// (choose_batch_size.go), and, while an engine is idle, no later than a flush window after the oldest request came.
+// Scheduler is a pure state machine like the service's own: it starts nothing, reads no clock and draws no chance.
 package staticbatch
 
 import (

@@ -3,7 +3,7 @@
 // Applying it twice changes nothing the second time; what people attached to a monitor, its notifiers and whether it
 // is switched off, stays.
 //
-// Start reading at Wanted, then plan_changes.go.
+// Start reading at Wanted, then plan_and_apply_changes.go.
 package resources
 
 import (
