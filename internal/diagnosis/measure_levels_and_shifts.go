@@ -80,11 +80,16 @@ func (m *measurements) findLevels() changepoint.Result {
 	return found
 }
 
-// mostOutstanding is the most batches that the run had outstanding: steps that wait may repeat after as many.
+// mostOutstanding is the most batches that the run had outstanding: steps that wait may repeat after as many. It is 1
+// for a run that does not wait, whose buffer shows in none of its steps.
 func (m *measurements) mostOutstanding() int {
-	depth := 1
+	depth, wall, wait := 1, 0.0, 0.0
 	for i := range m.steps {
 		depth = max(depth, m.steps[i].view().Depth)
+		wall, wait = wall+m.steps[i].wall, wait+m.steps[i].phases[waitAt]
+	}
+	if wait < minWaitShare*wall {
+		return 1
 	}
 	return max(1, min(depth, m.stalenessLimit()))
 }
