@@ -453,6 +453,7 @@ class Step:
     """One optimizer step: its batch, and where its time goes."""
 
     poll = 30.0  # seconds that the server is asked to hold a claim
+    heartbeat = 10.0  # seconds between signs of life while the step trains; a minute without one is reported
 
     def __init__(self, run: Run, number: int, timeout: Optional[float] = None) -> None:
         self.run, self.number, self.timeout = run, number, timeout
@@ -463,14 +464,27 @@ class Step:
         self.done = False
         self._started = 0.0
         self._open: Optional[str] = None
+        self._over = threading.Event()
 
     def __enter__(self) -> "Step":
         self._begin()
+        if self.run.rank == 0:
+            threading.Thread(target=self._beat, name="millrace-heartbeat", daemon=True).start()
         return self
 
     def __exit__(self, kind: Any, _value: Any, _trace: Any) -> None:
+        self._over.set()
         if kind is None:
             self._complete()
+
+    def _beat(self) -> None:
+        """Says that the trainer lives until the step is over. A heartbeat that is lost is made up for by the next."""
+        client, run = self.run.client, self.run
+        while not self._over.wait(self.heartbeat):
+            try:
+                client._send("POST", run._path + "/heartbeat", {"generation": run.generation}, client.timeout)
+            except (Error, _Lost) as err:
+                _log.debug("heartbeat of step %d: %s", self.number, err)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:

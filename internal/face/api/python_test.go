@@ -60,7 +60,7 @@ func TestPythonTrackers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers"}
+	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers", "test_millrace_heartbeat"}
 	if exec.CommandContext(ctx, python(t), "-c", "import numpy").Run() == nil {
 		tests = append(tests, "test_millrace_rows")
 	}

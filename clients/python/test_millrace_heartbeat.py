@@ -1,0 +1,34 @@
+"""A trainer says that it lives while a step is open, and not longer."""
+
+import threading
+import unittest
+from typing import Any, List, Tuple
+
+import millrace
+
+
+class Heartbeats(unittest.TestCase):
+    def test_while_a_step_is_open(self) -> None:
+        sent: List[Tuple[str, Any]] = []
+        twice = threading.Event()
+
+        class Fake(millrace.Client):
+            def _send(self, method: str, path: str, body: Any, timeout: float, answered: Any = lambda: None) -> Any:
+                sent.append((path, body))
+                if path.endswith("/heartbeat"):
+                    if len(sent) > 2:
+                        twice.set()
+                    raise millrace.Fenced("another trainer took over", "fenced", 409)
+                return 200, {"groups": []}
+
+        run = Fake("http://127.0.0.1:1").run("demo", generation=7)
+        step = run.step(3)
+        step.heartbeat = 0.001
+        with step:
+            self.assertTrue(twice.wait(30))
+        self.assertEqual(sent[1], ("/v1/runs/demo/heartbeat", {"generation": 7}))
+        self.assertTrue(step._over.is_set())
+
+
+if __name__ == "__main__":
+    unittest.main()
