@@ -82,7 +82,7 @@ func Summary(activity string, args ...any) string {
 		if text := summaryOfScaling(in); text != "" {
 			return text
 		}
-		return summaryOfAdapter(activity, in)
+		return summaryOfAdapter(in)
 	}
 }
 
@@ -126,7 +126,7 @@ func summaryOfRun(in any) string {
 }
 
 // summaryOfAdapter is of what is done about adapters and engines.
-func summaryOfAdapter(activity string, in any) string {
+func summaryOfAdapter(in any) string {
 	switch in := in.(type) {
 	case activities.InspectInput:
 		return fmt.Sprintf("the files of adapter %s", in.Adapter.Name)
@@ -137,9 +137,8 @@ func summaryOfAdapter(activity string, in any) string {
 	case activities.PolicyReport:
 		return fmt.Sprintf("policy version %d is %s", in.Policy.Version, in.Policy.State)
 	case fleet.Adapter:
-		if activity == "PinAdapter" {
-			return fmt.Sprintf("adapter %s on every engine, also those that join", in.Name)
-		}
+		return fmt.Sprintf("adapter %s on every engine, also those that join", in.Name)
+	case activities.SwitchInput:
 		return fmt.Sprintf("new groups use adapter %s", in.Name)
 	case rollout.RunName:
 		return fmt.Sprintf("the engines that are to load an adapter of %s", in)
