@@ -71,7 +71,7 @@ func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSp
 }
 
 // leastSpan is by how much the highest load must exceed the lowest for loads to tell what engines do with more.
-const leastSpan = 1.15
+const leastSpan = 1.08
 
 // Decided reports whether the loads that were seen tell whether engines are saturated.
 func (s *engineSpeed) Decided() bool {
