@@ -207,6 +207,24 @@ func TestAReplacedTrainerDoesNotTakeAVersionBack(t *testing.T) {
 	}
 }
 
+// A trainer whose version its successor publishes with other weights is told that it was replaced, not that two
+// processes of one trainer disagree.
+func TestATrainerWhoseVersionItsSuccessorTakesIsFenced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet.ready = nil
+	old, heir := w.write("old", "weights of a process that is gone"), w.write("heir", "weights 1")
+	w.at(1*time.Minute, func() { w.publishAs(w.attach(), 1, old, w.refused("fenced", "another process")) })
+	w.at(1*time.Minute+5*time.Second, func() { w.generation = w.attach() })
+	w.at(1*time.Minute+10*time.Second, func() { w.publishAs(w.generation, 1, heir, w.serves) })
+	w.at(1*time.Minute+15*time.Second, w.enginesAreBack)
+	w.stopAt(4 * time.Minute)
+	w.start()
+	if status := w.result(); status.PolicyVersion != 1 || status.Policies[0].Path != heir {
+		t.Errorf("%+v, want the successor's weights", status.Policies)
+	}
+}
+
 // A Redis that loses the run during a publication is not the adapter's fault: the trainer may ask again.
 func TestLostRedisDoesNotRejectAPublication(t *testing.T) {
 	t.Parallel()

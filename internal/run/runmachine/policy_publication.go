@@ -21,9 +21,9 @@ type publication struct {
 	adapter  Adapter
 	by       rollout.TrainerGeneration
 	notes    []string
-	replaced bool // by other weights under the same version
-	fenced   bool // its trainer was replaced before these weights served
-	switched bool // new games may use it: it cannot be replaced any more
+	replaced error // what is told when other weights took its version; nil: none did
+	fenced   bool  // its trainer was replaced before these weights served
+	switched bool  // new games may use it: it cannot be replaced any more
 }
 
 // ValidatePublication reports why a version cannot be published now, as far as that can be said without a look at its
@@ -122,11 +122,11 @@ func (m *Machine) compare(p *publication) {
 	case !loading || under != nil && under.switched:
 		m.answer(*known, err)
 	case under != nil && p.by > 0 && p.by < under.by:
-		m.answer(runstatus.Policy{}, refusal(v, Fault{Code: rollout.Fenced, Text: "another process publishes it"}))
+		m.answer(runstatus.Policy{}, published(v, p, under))
 	case under == nil:
 		m.do(Unload{Adapter: known.Adapter, Everywhere: true}, func() { m.bring(p) })
 	default:
-		under.replaced = true
+		under.replaced = published(v, under, p)
 		m.stopLoading(v, func() {
 			m.await(func() bool { return m.publishing[v] == under }, func() { m.compare(p) })
 		})
@@ -167,8 +167,8 @@ func (m *Machine) bring(p *publication) {
 			p.adapter.Digest = r.Digest
 		}
 		switch {
-		case p.replaced:
-			m.giveWay(p, replaced(p.adapter.Version))
+		case p.replaced != nil:
+			m.giveWay(p, p.replaced)
 		case r.Fault == nil && !m.overtaken():
 			p.switched = true
 			ask(m, Switch{Adapter: p.adapter, Generation: p.by}, func(s Switched) {
@@ -213,7 +213,12 @@ func (m *Machine) giveWay(p *publication, why error) {
 	})
 }
 
-func replaced(v rollout.PolicyVersion) error {
+// published is why a version is not one publication's but another's: its trainer was replaced by the other's, or both
+// are of one.
+func published(v rollout.PolicyVersion, p, other *publication) error {
+	if p.by > 0 && p.by < other.by {
+		return refusal(v, Fault{Code: rollout.Fenced, Text: "another process publishes it"})
+	}
 	return rollout.Refuse(rollout.Conflict, "version %d was published with other weights before these served", v)
 }
 
@@ -302,8 +307,8 @@ func (m *Machine) join(v rollout.PolicyVersion) {
 	m.await(blocked, func() {
 		p := m.Policy(v)
 		switch {
-		case under != nil && under.replaced:
-			m.answer(runstatus.Policy{}, replaced(v))
+		case under != nil && under.replaced != nil:
+			m.answer(runstatus.Policy{}, under.replaced)
 		case under != nil && under.fenced:
 			m.answer(runstatus.Policy{}, refusal(v, Fault{Code: rollout.Unavailable,
 				Text: "it was published by a trainer that was replaced"}))
