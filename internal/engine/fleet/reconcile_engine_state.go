@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -85,7 +86,7 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 	case was.State == enginestate.EngineReady:
 		p.State, p.Reason = enginestate.EngineLoading, fmt.Sprintf("restarted: adapter %s is gone; loading again", restarted)
 	case len(waiting) > 0 && !seen.Overdue:
-		p.State, p.Reason = enginestate.EngineLoading, "loading adapters: "+few(waiting)
+		p.State, p.Reason = enginestate.EngineLoading, "loading adapters: "+units.Few(waiting, 4)
 	case seen.Proven:
 		p.State, p.Reason = enginestate.EngineReady, p.trouble()
 	default:
@@ -95,16 +96,6 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 		}
 	}
 	return p
-}
-
-// few lists the first of many names.
-func few(names []string) string {
-	const shown = 4
-	text := strings.Join(names[:min(shown, len(names))], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // trouble describes the problems of a ready engine's adapters, for people.

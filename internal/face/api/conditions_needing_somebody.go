@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -26,8 +27,8 @@ type Trouble struct {
 // unseen is how long a run that ended badly is listed, unless somebody deletes or resumes it before.
 const unseen = 24 * time.Hour
 
-// moreEnded is how many runs that are over are looked through for ends that nobody may have seen.
-const moreEnded = 64
+// latestEnded is how many runs that are over are looked through for ends that nobody may have seen.
+const latestEnded = 64
 
 // aged says of each condition how long it has lasted; alarms of runs say so themselves.
 func aged(now time.Time, troubles []Trouble) []Trouble {
@@ -40,8 +41,8 @@ func aged(now time.Time, troubles []Trouble) []Trouble {
 }
 
 // badEnds lists the runs that failed or were lost within a day.
-func (s *Server) badEnds(ctx context.Context, active int) ([]Trouble, error) {
-	runs, _, err := s.deps.Store.RunsPage(ctx, "", active+moreEnded)
+func (s *Server) badEnds(ctx context.Context) ([]Trouble, error) {
+	runs, _, err := s.deps.Store.EndedRuns(ctx, "", latestEnded)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func engineTroubles(engines []enginestate.Engine) []Trouble {
 	}
 	var found []Trouble
 	for _, c := range order {
-		found = append(found, Trouble{What: fmt.Sprintf("engine %s: %s", few(ids[c]), c.what), Since: since[c],
+		found = append(found, Trouble{What: fmt.Sprintf("engine %s: %s", units.Few(ids[c], 4), c.what), Since: since[c],
 			Advice: c.advice})
 	}
 	return found
@@ -107,16 +108,6 @@ func engineTroubles(engines []enginestate.Engine) []Trouble {
 func hidden(reason, url string) string {
 	reason = strings.ReplaceAll(reason, url, "its address")
 	return strings.ReplaceAll(reason, strings.TrimPrefix(url, "http://"), "its address")
-}
-
-// few lists the first of many names.
-func few(names []string) string {
-	const shown = 4
-	text := strings.Join(names[:min(shown, len(names))], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // scalingTroubles lists what keeps a scaled fleet from being as large as it should be.

@@ -51,6 +51,9 @@ type Store interface {
 	RunsPage(ctx context.Context, after rollout.RunName, limit int) (runs []runstatus.RunStatus, next rollout.RunName,
 		err error)
 	Active(ctx context.Context) ([]runstatus.RunStatus, error)
+	// EndedRuns lists those that are over, the latest first.
+	EndedRuns(ctx context.Context, after rollout.RunName, limit int) (runs []runstatus.RunStatus, next rollout.RunName,
+		err error)
 	Status(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error)
 	Counts(ctx context.Context, run rollout.RunName) (steprecord.BufferCounts, error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)

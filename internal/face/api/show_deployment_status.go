@@ -151,7 +151,7 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 			out.Problems = append(out.Problems, Trouble{What: a.Text, Since: a.Since, Advice: a.Advice, Run: of})
 		}
 	}
-	ended, err := s.badEnds(ctx, len(active))
+	ended, err := s.badEnds(ctx)
 	out.Problems = append(out.Problems, aged(out.At, ended)...)
 	return err
 }

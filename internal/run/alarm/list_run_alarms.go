@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/settings"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -47,18 +48,13 @@ func Of(e Evidence) []runstatus.Alarm {
 	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
 		noWorker, noEngine, modelNotServed, gamesFail, versionRejected, trainerSilent,
 	} {
-		if a, raised := look(e); raised && e.Now.Sub(later(a.Since, e.Run.StartedAt)) >= patience[a.Code] {
+		a, raised := look(e)
+		begun := slices.MaxFunc([]time.Time{a.Since, e.Run.StartedAt}, time.Time.Compare)
+		if raised && e.Now.Sub(begun) >= patience[a.Code] {
 			alarms = append(alarms, a)
 		}
 	}
 	return alarms
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func noWorker(e Evidence) (runstatus.Alarm, bool) { return noworker.Alarm(e.Now, e.Workers) }
@@ -135,13 +131,9 @@ func modelNotServed(e Evidence) (runstatus.Alarm, bool) {
 		slices.SortStableFunc(served, func(a, b string) int {
 			return cmp.Compare(settings.Distance(model, a), settings.Distance(model, b))
 		})
-		const most = 3
-		names := strings.Join(served[:min(most, len(served))], ", ")
-		if n := len(served) - most; n > 0 {
-			names += fmt.Sprintf(" and %d more", n)
-		}
 		return runstatus.Alarm{
-			Code: runstatus.AlarmModel, Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, names),
+			Code: runstatus.AlarmModel,
+			Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, units.Few(served, 3)),
 			Advice: "add an engine that serves it (millrace engine add URL), " +
 				"or stop the run and start one with a model that is served",
 		}, true

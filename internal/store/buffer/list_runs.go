@@ -62,6 +62,14 @@ func (s *Store) RunsPage(ctx context.Context, after rollout.RunName,
 		}
 		limit = max(1, limit-len(runs)) // they are few: a deployment bounds them
 	}
+	over, next, err := s.EndedRuns(ctx, after, limit)
+	return append(runs, over...), next, err
+}
+
+// EndedRuns lists up to limit runs that are over, the latest first, after the run named after; empty: from the latest.
+// next begins the next page; empty: this is the last.
+func (s *Store) EndedRuns(ctx context.Context, after rollout.RunName,
+	limit int) (over []runstatus.RunStatus, next rollout.RunName, err error) {
 	names, found, err := s.runs.NewestEnded(ctx, after, limit+1)
 	switch {
 	case err != nil:
@@ -74,8 +82,7 @@ func (s *Store) RunsPage(ctx context.Context, after rollout.RunName,
 		names = names[:limit]
 		next = names[limit-1]
 	}
-	over, err := s.statuses(ctx, slices.Clone(names))
-	if err != nil {
+	if over, err = s.statuses(ctx, slices.Clone(names)); err != nil {
 		return nil, "", err
 	}
 	place := map[rollout.RunName]int{}
@@ -83,7 +90,7 @@ func (s *Store) RunsPage(ctx context.Context, after rollout.RunName,
 		place[name] = i
 	}
 	slices.SortFunc(over, func(a, b runstatus.RunStatus) int { return place[a.Spec.Name] - place[b.Spec.Name] })
-	return append(runs, over...), next, nil
+	return over, next, nil
 }
 
 // Winding is the runs that are over and not wound up: their last waits and tokens may not be told of yet.
