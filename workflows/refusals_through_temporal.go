@@ -24,7 +24,7 @@ func refused(err error) error {
 		return err
 	}
 	switch code := rollout.RefusalCode(app.Type()); code {
-	case rollout.Conflict, rollout.Invalid, rollout.OutOfOrder, rollout.RunOver, rollout.Unavailable,
+	case rollout.Conflict, rollout.Fenced, rollout.Invalid, rollout.OutOfOrder, rollout.RunOver, rollout.Unavailable,
 		rollout.NotScaled:
 		return rollout.Refuse(code, "%s", app.Message())
 	}
