@@ -1,10 +1,8 @@
 package adapterfiles
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -140,31 +138,4 @@ func (d *confinedDir) classify(rel string, err error) error {
 		}
 	}
 	return err
-}
-
-// readAll reads a file of at most most bytes into w, until ctx is done.
-func readAll(ctx context.Context, w io.Writer, f *os.File, info fs.FileInfo, most int64) error {
-	if info.Size() > most {
-		return rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter,
-			fmt.Errorf("%s has %d MiB; %d MiB is the most", f.Name(), info.Size()>>20, most>>20))
-	}
-	n, err := io.Copy(w, contextReader{ctx, io.LimitReader(f, info.Size()+1)})
-	if err == nil && n != info.Size() {
-		err = rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter,
-			fmt.Errorf("%s is still being written; publish when that is done", f.Name()))
-	}
-	return err
-}
-
-// contextReader reads until its context is done.
-type contextReader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r contextReader) Read(b []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(b)
 }

@@ -2,8 +2,6 @@ package dispatch
 
 import (
 	"time"
-
-	"github.com/millrace/millrace/internal/rollout"
 )
 
 // dispatch sends what can be sent: to each free place the oldest request of the least served run.
@@ -111,40 +109,3 @@ func (s *Scheduler) chargeTime(q *entry) { q.run.service += s.rent(q) }
 
 // rent is the price of a try that ends now.
 func (s *Scheduler) rent(q *entry) int64 { return s.price.of(s.now.Sub(q.sentAt).Seconds()) }
-
-// evictFor makes room in a full queue for a request of run r by evicting one of a run that holds more than r would
-// then. So a run below its part of the queue is never turned away.
-func (s *Scheduler) evictFor(r *run) bool {
-	most := r
-	for _, o := range s.runs {
-		if o.queued > most.queued {
-			most = o
-		}
-	}
-	if most.queued <= r.queued+1 {
-		return false
-	}
-	q := s.last(most)
-	s.dequeue(q)
-	s.reject(q, rollout.CodeQueueFull)
-	return true
-}
-
-// last is a request of the run that would be served late, if ever: one of a lane that no engine serves, or else of the
-// longest lane.
-func (s *Scheduler) last(r *run) *entry {
-	var longest *lane
-	for _, l := range r.lanes {
-		switch {
-		case longest == nil:
-			longest = l
-		case (len(s.servers(l)) == 0) != (len(s.servers(longest)) == 0):
-			if len(s.servers(l)) == 0 {
-				longest = l
-			}
-		case len(l.queue) > len(longest.queue):
-			longest = l
-		}
-	}
-	return longest.queue[len(longest.queue)-1]
-}

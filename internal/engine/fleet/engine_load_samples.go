@@ -80,23 +80,6 @@ func (s *engineStretches) add(now time.Time, engines []enginestate.Engine) []eng
 	return rows[:min(len(rows), mostRows)]
 }
 
-// add takes in the time between two looks. Requests in flight are known at both, and taken for what is between them.
-func (w *Work) add(before, now enginestate.EngineLoad, limit float64) {
-	sec := min(now.WindowSec, maxSampleWindow.Seconds())
-	w.Sec += sec
-	w.Running += sec * (before.Running + now.Running) / 2
-	w.Waiting += sec * (before.Waiting + now.Waiting) / 2
-	w.Crowded += sec * (crowded(before) + crowded(now)) / 2
-	w.Limit += sec * limit
-	w.KV += sec * now.KVUsage
-	w.Input += sec * now.InputTPS
-	w.Cached += sec * now.InputTPS * now.PrefixHitShare
-	w.Output += sec * now.OutputTPS
-	w.Requests += now.Requests
-	w.RequestSec += now.Requests * now.RequestSec
-	w.Preemptions += now.Preemptions
-}
-
 // queueOfMany is how many requests wait inside of a full engine for each one that it works on. Fewer have just arrived:
 // an engine takes requests in with its next step, one of some dozen that a request takes.
 const queueOfMany = 0.1

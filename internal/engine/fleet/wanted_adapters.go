@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
@@ -136,18 +135,4 @@ func (r *Registry) Loaded(ctx context.Context, id rollout.EngineID, name string)
 		return fmt.Errorf("note adapter %s on %s: %w", name, id, err)
 	}
 	return nil
-}
-
-// SlotNotes names the engines that cannot hold as many adapters in a batch as a run may use at once: their requests
-// would then wait for each other's adapters. Engines that do not say are not named.
-func SlotNotes(engines []enginestate.Engine, slots int) []string {
-	var notes []string
-	for _, e := range engines {
-		if e.AdapterSlots > 0 && e.AdapterSlots < slots {
-			notes = append(notes, fmt.Sprintf("engine %s holds %d adapters in a batch; this run may use %d at once "+
-				"(buffer.max_staleness + 2, and its fixed policies): start it with --max-loras %d",
-				e.ID, e.AdapterSlots, slots, slots))
-		}
-	}
-	return notes
 }

@@ -203,3 +203,18 @@ func (c *call) extend(req *http.Request) error {
 	req.Header["X-Idempotency-Key"] = nil
 	return nil
 }
+
+// The bounds of an answer's bytes on the wire, by what was asked. A token is its id, its log-probability, its place,
+// and its text three times; 128 spaces are one token of many vocabularies. A token of a prompt is an id alone.
+const (
+	wireBase           = 32 << 10
+	wirePerToken       = 1 << 10
+	wirePerPromptToken = 16
+)
+
+// answerLimit is the size in bytes that no honest answer to a request exceeds.
+func answerLimit(req *rollout.Request) int64 {
+	limit := int64(wireBase) + wirePerToken*int64(req.Sampling.MaxTokens)
+	limit += wirePerPromptToken * int64(mostPromptTokens(req.Prompt))
+	return min(limit, maxAnswerBytes)
+}

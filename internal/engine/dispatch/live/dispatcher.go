@@ -1,7 +1,8 @@
-// Package live drives package dispatch with real engines and real time. One goroutine, Run, owns the scheduler.
-// Callers of Complete hand it their requests, make the calls that it assigns to them on their own goroutines, and
-// report how they ended. map_engine_errors_to_outcomes.go translates engine errors for the scheduler,
-// dispatcher_stats.go counts, and telemetry_sample.go reports. Start reading at Dispatcher, then eventLoop.
+// Package live drives package dispatch with real engines and real time. One goroutine, Run, owns the scheduler. Callers
+// of Complete hand it their requests, make the calls that it assigns to them on their own goroutines, and report how
+// they ended. map_engine_errors_to_outcomes.go translates engine errors for the scheduler,
+// dispatcher_stats_and_tallies.go counts, and emit_telemetry_samples.go reports. Start reading at Dispatcher, then
+// eventLoop.
 package live
 
 import (

@@ -10,7 +10,6 @@ import (
 	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // How long a worker that is not heard of any more counts as there, for people.
@@ -110,13 +109,4 @@ func (s *Sync) limitRuns() {
 	for run, rules := range s.ruled {
 		s.setRules(run, rules)
 	}
-}
-
-// setRules gives the dispatcher a run's dispatch rules, with this worker's share of the run's own limit.
-func (s *Sync) setRules(run rollout.RunName, rules runspec.Dispatch) {
-	rules.MaxInFlightPerEngine = 0
-	if s.runLimits[run] > 0 {
-		rules.MaxInFlightPerEngine = max(1, s.shares.Runs[run])
-	}
-	s.Dispatcher.SetRules(run, rules)
 }

@@ -5,8 +5,6 @@ package fleetsync
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -88,64 +86,6 @@ func (s *Sync) Run(ctx context.Context) error {
 	}
 }
 
-// Described is this worker as it described itself last. It may be called at any time.
-func (s *Sync) Described() enginestate.Worker {
-	if w := s.described.Load(); w != nil {
-		return *w
-	}
-	return s.Self
-}
-
-// describe publishes what this worker is and does.
-func (s *Sync) describe(ctx context.Context, state enginestate.WorkerState) error {
-	w := s.Self
-	w.State, w.ByRun = state, s.Playing()
-	for _, games := range w.ByRun {
-		w.Games += games
-	}
-	stats := s.Dispatcher.Snapshot()
-	w.Requests, w.Shares = requestsByRun(&stats), s.shares.Shares
-	w.Models = modelUses(s.Dispatcher.ModelUses(), s.Models())
-	for _, b := range stats.Breakers {
-		w.Breakers = append(w.Breakers, enginestate.Breaker{
-			Engine: b.Engine, Run: b.Run, Reason: b.Reason, Since: b.Since.UTC(), NextProbe: b.ProbeAt.UTC(),
-		})
-	}
-	s.described.Store(&w)
-	return s.Workers.Describe(ctx, w)
-}
-
-// modelUses is requests and games by run and model, together.
-func modelUses(requests, games []enginestate.ModelUse) []enginestate.ModelUse {
-	for _, g := range games {
-		at := slices.IndexFunc(requests, func(r enginestate.ModelUse) bool { return r.Run == g.Run && r.Model == g.Model })
-		if at < 0 {
-			requests = append(requests, g)
-		} else {
-			requests[at].Games = g.Games
-		}
-	}
-	return requests
-}
-
-// requestsByRun is where the requests of each run are.
-func requestsByRun(stats *live.Stats) map[rollout.RunName]enginestate.RequestCounts {
-	counts := map[rollout.RunName]enginestate.RequestCounts{}
-	for _, r := range stats.Runs {
-		if r.Queued > 0 {
-			counts[r.Run] = enginestate.RequestCounts{Queued: r.Queued}
-		}
-	}
-	for _, e := range stats.Engines {
-		for run, n := range e.Runs {
-			c := counts[run]
-			c.InFlight += n
-			counts[run] = c
-		}
-	}
-	return counts
-}
-
 func (s *Sync) sync(ctx context.Context) error {
 	engines, changed, err := s.watch.Engines(ctx)
 	if err != nil {
@@ -159,37 +99,6 @@ func (s *Sync) sync(ctx context.Context) error {
 		return err
 	}
 	return s.reportUsage(ctx, &stats)
-}
-
-// reportUsage reports what this worker's requests have used, if it is more than the registry knows.
-func (s *Sync) reportUsage(ctx context.Context, stats *live.Stats) error {
-	used := make(map[rollout.EngineID]rollout.Usage, len(stats.ByEngine))
-	for id, t := range stats.ByEngine {
-		used[id] = t.Usage
-	}
-	if maps.Equal(used, s.reported) {
-		return nil
-	}
-	if err := s.Workers.ReportUsage(ctx, s.Self.ID, s.reported, used); err != nil {
-		return err
-	}
-	s.reported = used
-	return s.reportTokens(ctx, stats)
-}
-
-// reportTokens reports the same by run, engine, policy version and adapter.
-func (s *Sync) reportTokens(ctx context.Context, stats *live.Stats) error {
-	for run, t := range stats.ByRun {
-		if maps.Equal(t.Work, s.tokens[run]) {
-			continue
-		}
-		if err := s.Tokens.Report(ctx, run, s.Self.ID, s.tokens[run], t.Work); err != nil {
-			s.reported = nil // so that the next round comes here
-			return err
-		}
-		s.tokens[run] = t.Work
-	}
-	return nil
 }
 
 // rules gives the dispatcher the dispatch rules of every active run, and lets it forget the others.
@@ -232,4 +141,13 @@ func (s *Sync) leave() {
 	if err := s.describe(ctx, enginestate.WorkerStopped); err != nil {
 		s.Log.Warn("say that this worker stops", "error", err)
 	}
+}
+
+// setRules gives the dispatcher a run's dispatch rules, with this worker's share of the run's own limit.
+func (s *Sync) setRules(run rollout.RunName, rules runspec.Dispatch) {
+	rules.MaxInFlightPerEngine = 0
+	if s.runLimits[run] > 0 {
+		rules.MaxInFlightPerEngine = max(1, s.shares.Runs[run])
+	}
+	s.Dispatcher.SetRules(run, rules)
 }

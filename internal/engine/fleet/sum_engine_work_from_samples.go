@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // Work is what one engine did over some time, by its own counters: sums over the seconds in which it was ready, of
@@ -108,4 +109,21 @@ func olderID(a, b string) bool {
 		return number(aMS) < number(bMS)
 	}
 	return number(aSeq) < number(bSeq)
+}
+
+// add takes in the time between two looks. Requests in flight are known at both, and taken for what is between them.
+func (w *Work) add(before, now enginestate.EngineLoad, limit float64) {
+	sec := min(now.WindowSec, maxSampleWindow.Seconds())
+	w.Sec += sec
+	w.Running += sec * (before.Running + now.Running) / 2
+	w.Waiting += sec * (before.Waiting + now.Waiting) / 2
+	w.Crowded += sec * (crowded(before) + crowded(now)) / 2
+	w.Limit += sec * limit
+	w.KV += sec * now.KVUsage
+	w.Input += sec * now.InputTPS
+	w.Cached += sec * now.InputTPS * now.PrefixHitShare
+	w.Output += sec * now.OutputTPS
+	w.Requests += now.Requests
+	w.RequestSec += now.Requests * now.RequestSec
+	w.Preemptions += now.Preemptions
 }

@@ -37,7 +37,7 @@ var commands = []dispatch.Command{
 // kindsIn names the types of package dispatch that have a method.
 func kindsIn(t *testing.T, method string) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../events_and_commands.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../requests_events_commands.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ package logreplay
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +14,6 @@ import (
 	"github.com/millrace/millrace/internal/engine/dispatch"
 	"github.com/millrace/millrace/internal/engine/dispatch/dispatchlog"
 )
-
-// maxLineBytes bounds a line: an engine that is lost with all that it had takes the longest one.
-const maxLineBytes = 64 << 20
 
 // Replay is the outcome of replaying a log.
 type Replay struct {
@@ -189,47 +185,4 @@ func (r *Replay) end(lines *lineReader, last *rawLine) error {
 	}
 	r.Full = last.End == dispatchlog.EndFull
 	return nil
-}
-
-// lineReader reads lines of bounded length and counts them.
-type lineReader struct {
-	in   *bufio.Reader
-	line int // the one read last
-	text []byte
-}
-
-// next is the next line, valid until the next call; io.EOF: there is none. A line without its end was cut off.
-func (r *lineReader) next() ([]byte, error) {
-	r.text = r.text[:0]
-	for {
-		part, err := r.in.ReadSlice('\n')
-		r.text = append(r.text, part...)
-		switch {
-		case err == nil:
-			r.line++
-			return bytes.TrimSpace(r.text), nil
-		case len(r.text) > maxLineBytes:
-			r.line++
-			return nil, fmt.Errorf("more than %d bytes", maxLineBytes)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && len(r.text) == 0:
-			return nil, io.EOF
-		case errors.Is(err, io.EOF):
-			r.line++
-			return nil, fmt.Errorf("cut off after %d bytes: %w", len(r.text), ErrNoEnd)
-		default:
-			r.line++
-			return nil, err
-		}
-	}
-}
-
-// shortened is the beginning of a line, for a person.
-func shortened(text []byte) string {
-	const most = 400
-	if len(text) > most {
-		return string(text[:most]) + " ..."
-	}
-	return string(text)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-
-	"github.com/millrace/millrace/internal/rollout"
 )
 
 // answer is the part of a completion's answer that is read; the rest is skipped. Reading needs at most a few times the
@@ -249,18 +247,3 @@ func (l *bounded[T]) UnmarshalJSON(b []byte) error {
 
 // unreadable is the error for faulty JSON, without the library's long quotes of the answer.
 func unreadable(err error) error { return errors.New(abridged(err.Error())) }
-
-// The bounds of an answer's bytes on the wire, by what was asked. A token is its id, its log-probability, its place,
-// and its text three times; 128 spaces are one token of many vocabularies. A token of a prompt is an id alone.
-const (
-	wireBase           = 32 << 10
-	wirePerToken       = 1 << 10
-	wirePerPromptToken = 16
-)
-
-// answerLimit is the size in bytes that no honest answer to a request exceeds.
-func answerLimit(req *rollout.Request) int64 {
-	limit := int64(wireBase) + wirePerToken*int64(req.Sampling.MaxTokens)
-	limit += wirePerPromptToken * int64(mostPromptTokens(req.Prompt))
-	return min(limit, maxAnswerBytes)
-}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -175,4 +176,19 @@ func (e *engine) oldest() []*entry {
 		}
 		return 1
 	})
+}
+
+// engineByID finds an engine, or where it belongs.
+func (s *Scheduler) engineByID(id rollout.EngineID) (int, bool) {
+	return slices.BinarySearchFunc(s.engines, id, func(e *engine, id rollout.EngineID) int {
+		return strings.Compare(string(e.id), string(id))
+	})
+}
+
+// find is the engine with an id, or nil.
+func (s *Scheduler) find(id rollout.EngineID) *engine {
+	if i, ok := s.engineByID(id); ok {
+		return s.engines[i]
+	}
+	return nil
 }

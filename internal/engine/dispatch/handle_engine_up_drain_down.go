@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -60,19 +59,4 @@ func (s *Scheduler) forget(e *engine) {
 		e.forgotten = true
 		s.revision++
 	}
-}
-
-// engineByID finds an engine, or where it belongs.
-func (s *Scheduler) engineByID(id rollout.EngineID) (int, bool) {
-	return slices.BinarySearchFunc(s.engines, id, func(e *engine, id rollout.EngineID) int {
-		return strings.Compare(string(e.id), string(id))
-	})
-}
-
-// find is the engine with an id, or nil.
-func (s *Scheduler) find(id rollout.EngineID) *engine {
-	if i, ok := s.engineByID(id); ok {
-		return s.engines[i]
-	}
-	return nil
 }

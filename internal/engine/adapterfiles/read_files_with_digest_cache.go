@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // Reader reads the files of adapters and remembers their digests for as long as they look the same, so that a digest
@@ -54,40 +54,6 @@ type digested struct {
 
 // weightFiles are the names under which vLLM finds weights, in its order.
 var weightFiles = []string{"adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt"}
-
-// Changed is the code of an adapter whose files differ from the published ones.
-const Changed = "adapter_changed"
-
-// Published is where an adapter's files are, and their state when they were published.
-type Published struct {
-	Name   string
-	Prefix string // of the run's adapters: nothing outside of it is read
-	Path   string
-	Digest string // empty: not known
-}
-
-// Unchanged fails when an adapter's files differ from the published ones. Files that cannot be seen from here, and
-// adapters without a prefix or a digest, pass.
-func (r *Reader) Unchanged(ctx context.Context, a Published) error {
-	if a.Prefix == "" || a.Digest == "" {
-		return nil
-	}
-	found, err := r.read(ctx, a.Prefix, a.Path)
-	switch {
-	case invisible(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("files of adapter %s: %w", a.Name, err)
-	case found.digest == "":
-		return noWeights(a.Path)
-	case found.digest != a.Digest:
-		return rollout.Fail(rollout.Permanent, Changed, fmt.Errorf(
-			"the files of adapter %s at %s have changed since it was published: %s now, %s then; "+
-				"put the old ones back, and publish new weights from a directory of their own",
-			a.Name, a.Path, runspec.ShortDigest(found.digest), runspec.ShortDigest(a.Digest)))
-	}
-	return nil
-}
 
 // read reads the configuration of the adapter at path, below prefix, and takes its digest, if the files are not those
 // of last time.
@@ -182,4 +148,31 @@ func (d digested) unchanged(was, is fs.FileInfo) bool {
 	}
 	same := os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
 	return same && d.at.Sub(was.ModTime()) > tick
+}
+
+// readAll reads a file of at most most bytes into w, until ctx is done.
+func readAll(ctx context.Context, w io.Writer, f *os.File, info fs.FileInfo, most int64) error {
+	if info.Size() > most {
+		return rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter,
+			fmt.Errorf("%s has %d MiB; %d MiB is the most", f.Name(), info.Size()>>20, most>>20))
+	}
+	n, err := io.Copy(w, contextReader{ctx, io.LimitReader(f, info.Size()+1)})
+	if err == nil && n != info.Size() {
+		err = rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter,
+			fmt.Errorf("%s is still being written; publish when that is done", f.Name()))
+	}
+	return err
+}
+
+// contextReader reads until its context is done.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r contextReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
 }

@@ -1,12 +1,9 @@
 package vllm
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -160,90 +157,4 @@ func (c *Client) UnloadAdapter(ctx context.Context, name string) error {
 		return loadFailure(what, status)
 	}
 	return c.wrap(ctx, what, err)
-}
-
-func (c *Client) wrap(ctx context.Context, what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return failure(ctx, what, err)
-}
-
-func (c *Client) getJSON(ctx context.Context, path string, limit int64, v any) error {
-	body, err := c.get(ctx, path, limit)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(body, v); err != nil {
-		return rollout.Fail(rollout.Permanent, rollout.CodeNotAnEngine, fmt.Errorf("GET %s: %w", path, unreadable(err)))
-	}
-	return nil
-}
-
-func (c *Client) get(ctx context.Context, path string, limit int64) ([]byte, error) {
-	var body []byte
-	err := c.read(ctx, path, func(req *http.Request) (err error) {
-		body, err = c.do(req, limit)
-		return err
-	})
-	return body, err
-}
-
-// read makes a GET call, and gives its failure a code and words.
-func (c *Client) read(ctx context.Context, path string, call func(*http.Request) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ControlTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.root+path, nil)
-	if err != nil {
-		return err
-	}
-	err = c.wrap(ctx, "GET "+path, call(req))
-	var silent *noAnswer
-	if rollout.CodeOf(err) == rollout.CodeTimeout && errors.As(err, &silent) {
-		// To be silent and to be unreachable is the same: see noAnswer.
-		return rollout.Fail(rollout.Retryable, rollout.CodeEngineGone, &noAnswer{"GET " + path + ": no answer", silent.cause})
-	}
-	return err
-}
-
-func (c *Client) post(ctx context.Context, path string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+path, bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	_, err = c.do(req, maxControlBytes)
-	return err
-}
-
-func (c *Client) do(req *http.Request, limit int64) ([]byte, error) {
-	resp, err := c.send(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if err == nil && int64(len(body)) > limit {
-		return nil, rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer,
-			fmt.Errorf("%s %s: more than %d bytes", req.Method, req.URL.Path, limit))
-	}
-	return body, err
-}
-
-// send makes a call and returns its answer, if the status is 200.
-func (c *Client) send(req *http.Request) (*http.Response, error) {
-	authorise(req, c.cfg.Key())
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		return nil, statusError(req, resp)
-	}
-	return resp, nil
 }
