@@ -7,5 +7,5 @@
 // again with the same concurrency by a generator that does nothing else. What the figures mean is
 // defined where they are computed, in result_row.go, and nowhere else.
 //
-// Start reading at Engines, then play_games_and_replay_requests.go.
+// Start reading at Engines, then games_pass_and_closed_loop_pass.go.
 package enginebench

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -202,5 +203,54 @@ func (p loadsEnded) Happen(now time.Duration, tag uint64) {
 	l.engine.take(l)
 	if l.of != nil {
 		l.of.loaded(l.engine, seconds)
+	}
+}
+
+// lacks reports whether the engine lacks an adapter that it must serve, apart from one.
+func (e *engine) lacks(but string) bool {
+	return slices.ContainsFunc(e.wanted, func(w string) bool { return w != but && !e.serves(w) })
+}
+
+// load has the engine load an adapter, once.
+func (e *engine) load(adapter string, of *publication) {
+	if e.serves(adapter) {
+		return
+	}
+	for _, l := range e.loads {
+		if l.adapter == adapter {
+			l.of = cmp.Or(of, l.of)
+			return
+		}
+	}
+	l := &adapterLoad{engine: e, adapter: adapter, began: e.now(), of: of}
+	e.loads = append(e.loads, l)
+	e.lastLoad++
+	e.loading[e.lastLoad] = l
+	if e.loadStall > 0 {
+		e.fleet.Pause(e.id, true)
+		e.agenda.At(e.now()+e.loadStall, classGames, stalledLoad{e, adapter}, e.lastLoad)
+		return
+	}
+	e.fleet.LoadAdapter(e.id, adapter, e.pipeline, e.lastLoad)
+}
+
+// take lets the engine serve an adapter that it has loaded.
+func (e *engine) take(l *adapterLoad) {
+	e.loads = slices.DeleteFunc(e.loads, func(other *adapterLoad) bool { return other == l })
+	if e.serves(l.adapter) || e.state != engineReady {
+		return
+	}
+	e.adapters = append(e.adapters, l.adapter)
+	e.fleet.SetAdapters(e.id, slices.Clone(e.adapters))
+}
+
+// drop lets the engine unload an adapter.
+func (e *engine) drop(adapter string) {
+	if !e.serves(adapter) {
+		return
+	}
+	e.adapters = slices.DeleteFunc(e.adapters, func(a string) bool { return a == adapter })
+	if e.state == engineReady {
+		e.fleet.SetAdapters(e.id, slices.Clone(e.adapters))
 	}
 }

@@ -6,6 +6,8 @@
 package sim
 
 import (
+	_ "embed"
+
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/demo"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -103,4 +105,12 @@ type BotGames struct {
 const (
 	BotAnswers   = "bots"  // the environment's bots, where it has any
 	DrawnAnswers = "drawn" // by chance, from what each prompt's constraint allows, as a demo's engines do
+)
+
+// The kinds of a fleet's events.
+const (
+	LoseEngine  = "lose"
+	DrainEngine = "drain"
+	AddEngine   = "add"
+	SlowEngine  = "slow"
 )

@@ -6,22 +6,9 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/kit/settings"
-
 	"github.com/millrace/millrace/internal/rollout/demo"
 	"github.com/millrace/millrace/internal/rollout/spec"
-	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
-
-// The kinds of a fleet's events.
-const (
-	LoseEngine  = "lose"
-	DrainEngine = "drain"
-	AddEngine   = "add"
-	SlowEngine  = "slow"
-)
-
-// DefaultProfile is the hardware of a fleet that says nothing of it.
-const DefaultProfile = enginemodel.DefaultProfile
 
 // sections is the rows of the keys that a setup has beside a spec's.
 var sections = settings.ReadTable(ownKeys)
@@ -35,14 +22,6 @@ func Table() settings.Table {
 	hints := maps.Clone(runs.Hints)
 	maps.Copy(hints, sections.Hints)
 	return settings.Table{Keys: slices.Concat(runs.Keys, demo.Keys.Keys, sections.Keys), Hints: hints}
-}
-
-// DefaultSetup is what a setup's file says where it says nothing, before Complete.
-func DefaultSetup() Setup {
-	s := Setup{Spec: spec.Default()}
-	demo.Keys.SetDefaults(&s)
-	sections.SetDefaults(&s)
-	return s
 }
 
 // Schema is the JSON schema of setups, for editors.

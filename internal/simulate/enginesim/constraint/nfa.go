@@ -273,3 +273,12 @@ func predecessors(states []nfaState) [][]int32 {
 	}
 	return before
 }
+
+// folded lists r and the runes that differ from it by case only, as a class.
+func folded(r rune) []rune {
+	runes := []rune{r, r}
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		runes = append(runes, f, f)
+	}
+	return runes
+}

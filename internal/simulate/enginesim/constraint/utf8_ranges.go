@@ -1,18 +1,6 @@
 package constraint
 
-import (
-	"unicode"
-	"unicode/utf8"
-)
-
-// folded lists r and the runes that differ from it by case only, as a class.
-func folded(r rune) []rune {
-	runes := []rune{r, r}
-	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-		runes = append(runes, f, f)
-	}
-	return runes
-}
+import "unicode/utf8"
 
 // byteRange is an inclusive range of bytes.
 type byteRange struct{ lo, hi byte }

@@ -3,6 +3,7 @@ package calibration
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -176,3 +177,13 @@ func (s *sums) busyShare() float64 {
 	}
 	return s.busy / s.window
 }
+
+// Options are what a calibration is told beside the record.
+type Options struct {
+	// Profile is the hardware of the engines, as a setup names it; empty: sim.DefaultProfile. Its times are multiplied by
+	// a factor that is fitted, so that the shape of it matters, and not how fast it is.
+	Profile string
+}
+
+// ErrUndetermined is returned for a record that does not say enough: too few steps, or nothing of its games.
+var ErrUndetermined = errors.New("the record does not determine a simulation")

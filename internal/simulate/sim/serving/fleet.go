@@ -99,18 +99,6 @@ type Fleet struct {
 	totals accounts
 }
 
-// adapterLoad is who waits for an adapter load, and where.
-type adapterLoad struct {
-	engine *engine
-	loader Loader
-	tag    uint64
-}
-
-// Loader hears of adapter loads that it asked for.
-type Loader interface {
-	AdapterLoaded(now time.Duration, engine rollout.EngineID, tag uint64)
-}
-
 // New is a fleet without engines.
 func New(agenda *virtualtime.Agenda, cfg Config) *Fleet {
 	f := &Fleet{

@@ -201,3 +201,15 @@ func (h *loadHandler) Happen(now time.Duration, id uint64) {
 		l.loader.AdapterLoaded(now, l.engine.id, l.tag)
 	}
 }
+
+// adapterLoad is who waits for an adapter load, and where.
+type adapterLoad struct {
+	engine *engine
+	loader Loader
+	tag    uint64
+}
+
+// Loader hears of adapter loads that it asked for.
+type Loader interface {
+	AdapterLoaded(now time.Duration, engine rollout.EngineID, tag uint64)
+}

@@ -5,18 +5,9 @@
 package calibration
 
 import (
-	"errors"
-
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/simulate/sim"
 )
-
-// Options are what a calibration is told beside the record.
-type Options struct {
-	// Profile is the hardware of the engines, as a setup names it; empty: sim.DefaultProfile. Its times are multiplied by
-	// a factor that is fitted, so that the shape of it matters, and not how fast it is.
-	Profile string
-}
 
 // Calibration is a setup that plays a recorded run again, and how far it can be trusted.
 type Calibration struct {
@@ -71,6 +62,3 @@ type Pair struct {
 	Recorded  float64 `json:"recorded"`
 	Simulated float64 `json:"simulated"`
 }
-
-// ErrUndetermined is returned for a record that does not say enough: too few steps, or nothing of its games.
-var ErrUndetermined = errors.New("the record does not determine a simulation")

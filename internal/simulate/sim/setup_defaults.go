@@ -1,10 +1,13 @@
 package sim
 
 import (
+	_ "embed"
 	"strconv"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/demo"
+	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 )
 
@@ -94,4 +97,15 @@ func (a *assumptions) take(key, demo string, set func()) {
 
 func (a *assumptions) note(key, value, from string) {
 	a.all = append(a.all, Assumption{Key: key, Value: value, From: from})
+}
+
+// DefaultProfile is the hardware of a fleet that says nothing of it.
+const DefaultProfile = enginemodel.DefaultProfile
+
+// DefaultSetup is what a setup's file says where it says nothing, before Complete.
+func DefaultSetup() Setup {
+	s := Setup{Spec: spec.Default()}
+	demo.Keys.SetDefaults(&s)
+	sections.SetDefaults(&s)
+	return s
 }

@@ -1,8 +1,6 @@
 package enginesim
 
-import (
-	"net/http"
-)
+import "net/http"
 
 func (e *Engine) detokenize(w http.ResponseWriter, r *http.Request) {
 	var req struct {

@@ -87,9 +87,3 @@ func (e *Engine) nameRequests(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-func (e *Engine) health(http.ResponseWriter, *http.Request) {}
-
-func (e *Engine) version(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"version": e.cfg.Version})
-}
