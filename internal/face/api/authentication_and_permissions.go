@@ -104,15 +104,6 @@ func lacking(g access.Grant, needed operation, run rollout.RunName) string {
 	return ""
 }
 
-// metrics answers Prometheus, for callers who may see every run.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
-	if lacks := lacking(callOf(r.Context()).grant, operation{Role: access.Reader, Scope: ofFleet}, ""); lacks != "" {
-		writeProblem(w, r, problem(codeForbidden, lacks))
-		return
-	}
-	s.deps.Metrics.ServeHTTP(w, r)
-}
-
 // visible is the runs that the caller may see.
 func (s *Server) visible(ctx context.Context, runs []runstatus.RunStatus) []runstatus.RunStatus {
 	seen := []runstatus.RunStatus{}

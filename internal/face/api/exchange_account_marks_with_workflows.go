@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
-	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // A trainer is told nothing that an older Redis could undo before the run's workflow knows of it. While Temporal does
@@ -123,56 +122,4 @@ func (s *Server) askMark(ctx context.Context, run rollout.RunName) error {
 	}
 	s.acquainted.Store(run, s.deps.Now())
 	return nil
-}
-
-// missed is what a trainer is told of a run that Redis does not know. While Temporal does not answer nobody opens it
-// again, nor knows whether there is such a run: it is awaited. But a Redis that remembers earlier runs of the name has
-// forgotten nothing.
-func (s *Server) missed(ctx context.Context, run rollout.RunName, err error) error {
-	missing := rollout.Refused(err, rollout.NoSuchRun)
-	lost := missing && (run.Life() == 1 || s.deps.Store.Knows(run)) || buffer.Unconfirmed(err)
-	if lost && s.deps.Temporal != nil && !s.deps.Temporal() {
-		s.deps.Store.Await(run)
-	}
-	return s.unlessItReturns(ctx, run, err)
-}
-
-// unlessItReturns is what anybody is told of a run that Redis does not know: where it was there a moment ago, or a
-// trainer awaits it, Redis has forgotten it, and its workflow opens it again.
-func (s *Server) unlessItReturns(ctx context.Context, run rollout.RunName, err error) error {
-	if !rollout.Refused(err, rollout.NoSuchRun) || !s.deps.Store.MayReturn(ctx, run) {
-		s.doubted(run, err)
-		return err
-	}
-	s.compare(run)
-	return rollout.Refuse(rollout.Unavailable, "Redis does not know run %s: it was emptied or restored, unless there is "+
-		"no such run; what Temporal knows of it is brought back, which needs Temporal and a worker; ask again", run)
-}
-
-// doubted has a run compare its account at once when a call waits for that.
-func (s *Server) doubted(run rollout.RunName, err error) {
-	if buffer.Unconfirmed(err) {
-		s.compare(run)
-	}
-}
-
-// compare asks a run to compare its account, twice a second at most, however many calls wait.
-func (s *Server) compare(run rollout.RunName) {
-	now := s.deps.Now()
-	last, _ := s.comparing.LoadOrStore(run, time.Time{})
-	if now.Sub(last.(time.Time)) < askAgainAfter {
-		return
-	}
-	s.comparing.Store(run, now)
-	s.hint(run)
-}
-
-// forgetCompared forgets the runs that were asked to compare so long ago that they may be asked again.
-func (s *Server) forgetCompared() {
-	s.comparing.Range(func(run, asked any) bool {
-		if s.deps.Now().Sub(asked.(time.Time)) >= askAgainAfter {
-			s.comparing.CompareAndDelete(run, asked)
-		}
-		return true
-	})
 }

@@ -2,11 +2,8 @@ package api
 
 import (
 	"context"
-	"path"
 	"reflect"
 	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
@@ -83,20 +80,4 @@ func settingsFacts(c scaling.Config) map[string]string {
 		}
 	}
 	return facts
-}
-
-// schemaName names the schemas of packages whose types are named like others'.
-func schemaName(t reflect.Type, hint string) string {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-		t = t.Elem()
-	}
-	name := huma.DefaultSchemaNamer(t, hint)
-	for _, of := range []struct{ pkg, prefix string }{
-		{"scaling", "Scaling"}, {"supply", "Supply"}, {"provider", "Provider"},
-	} {
-		if path.Base(t.PkgPath()) == of.pkg && t.Name() != "" {
-			return of.prefix + name
-		}
-	}
-	return name
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"path"
+
 	_ "embed"
 	"encoding/json"
 	"net/http"
@@ -81,3 +83,19 @@ const (
 	patch  = http.MethodPatch
 	remove = http.MethodDelete
 )
+
+// schemaName names the schemas of packages whose types are named like others'.
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	for _, of := range []struct{ pkg, prefix string }{
+		{"scaling", "Scaling"}, {"supply", "Supply"}, {"provider", "Provider"},
+	} {
+		if path.Base(t.PkgPath()) == of.pkg && t.Name() != "" {
+			return of.prefix + name
+		}
+	}
+	return name
+}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/cache"
@@ -113,10 +112,9 @@ func (s *Server) LatestDiagnosis(ctx context.Context, status runstatus.RunStatus
 	return made.value, err
 }
 
-func (s *Server) showGame(ctx context.Context, in *GamePath) (json.RawMessage, error) {
-	if s.deps.Game == nil {
-		return nil, problem(codeNotAvailable, "this server shows no games")
-	}
-	game, err := s.deps.Game(ctx, in.ref())
-	return game, unlessKept(err)
-}
+// DiagnosisQuery asks for a diagnosis of the whole run, of the steps from First to Last, or of one step second by
+// second. A nil field is not asked for.
+type DiagnosisQuery struct{ Step, First, Last *rollout.Step }
+
+// Whole reports whether it is the run as it is now.
+func (q DiagnosisQuery) Whole() bool { return q == DiagnosisQuery{} }

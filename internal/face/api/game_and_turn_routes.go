@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
@@ -75,4 +76,12 @@ func unlessKept(err error) error {
 		return problem(codeNoGame, err.Error())
 	}
 	return err
+}
+
+func (s *Server) showGame(ctx context.Context, in *GamePath) (json.RawMessage, error) {
+	if s.deps.Game == nil {
+		return nil, problem(codeNotAvailable, "this server shows no games")
+	}
+	game, err := s.deps.Game(ctx, in.ref())
+	return game, unlessKept(err)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
-	"github.com/millrace/millrace/internal/run/alarm"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
@@ -195,35 +194,4 @@ func needed(status runstatus.RunStatus, counts steprecord.BufferCounts) int {
 		return status.Spec.Buffer.First(status.Spec.Steps)
 	}
 	return status.Spec.Buffer.GroupsPerStep
-}
-
-// situation is how a run's attempts have ended, and what stops its games.
-func (s *Server) situation(ctx context.Context, status runstatus.RunStatus) (runstatus.AttemptCounts,
-	[]runstatus.Alarm, error) {
-	attempts, err := s.deps.Store.AttemptCounts(ctx, status.Spec.Name)
-	if err != nil {
-		return attempts, nil, err
-	}
-	workers, err := s.deps.Workers.List(ctx)
-	if err != nil {
-		return attempts, nil, err
-	}
-	engines, err := s.deps.Fleet.List(ctx)
-	if err != nil {
-		return attempts, nil, err
-	}
-	trainer, err := s.deps.Store.TrainerActivity(ctx, status.Spec.Name)
-	if err != nil {
-		return attempts, nil, err
-	}
-	evidence := alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
-		Trainer: trainer}
-	view, scaled, err := s.deps.Fleet.Scaling(ctx)
-	if err != nil {
-		return attempts, nil, err
-	}
-	if scaled && view.EndedAt.IsZero() {
-		evidence.Scaling = &view
-	}
-	return attempts, alarm.Of(evidence), nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/access"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -48,4 +49,13 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 func plain(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte(text)) // A client that has gone needs no answer.
+}
+
+// metrics answers Prometheus, for callers who may see every run.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	if lacks := lacking(callOf(r.Context()).grant, operation{Role: access.Reader, Scope: ofFleet}, ""); lacks != "" {
+		writeProblem(w, r, problem(codeForbidden, lacks))
+		return
+	}
+	s.deps.Metrics.ServeHTTP(w, r)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/internal/store/buffer"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // Control is the durable side of runs. Its refusals are answers; other errors mean that it is unavailable.
@@ -134,13 +134,6 @@ type Games interface {
 	Turns(ctx context.Context, ref rollout.EpisodeRef) (gamelist.Turns, error)
 	Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, error)
 }
-
-// DiagnosisQuery asks for a diagnosis of the whole run, of the steps from First to Last, or of one step second by
-// second. A nil field is not asked for.
-type DiagnosisQuery struct{ Step, First, Last *rollout.Step }
-
-// Whole reports whether it is the run as it is now.
-func (q DiagnosisQuery) Whole() bool { return q == DiagnosisQuery{} }
 
 // Deps are the server's dependencies. Control, Store, Fleet, Workers, Events and ReadSpec are needed. Others may be
 // nil: their answers are then left out or refused as not available.

@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -19,14 +18,6 @@ import (
 type StepPath struct {
 	RunPath
 	Step rollout.Step `path:"step" minimum:"0" doc:"The optimizer step, from 0"`
-}
-
-// Attached is the answer to a trainer that announced itself.
-type Attached struct {
-	Generation    rollout.TrainerGeneration `json:"generation" doc:"Send it with every claim and record; a newer one fences this trainer off"`
-	NextStep      rollout.Step              `json:"next_step" doc:"The step to claim first"`
-	PolicyVersion rollout.PolicyVersion     `json:"policy_version" doc:"Newest version that serves; publish the next one"`
-	Spec          runspec.Spec              `json:"spec"`
 }
 
 // StepInput is the trainer's record of a step.
@@ -44,39 +35,6 @@ func (s *Server) registerRecord() {
 		Content: map[string]*huma.MediaType{
 			"application/json": {Schema: schemaOf[steprecord.StepRecord](s)}}}
 	huma.Register(s.api, record, s.completeStep)
-}
-
-func (s *Server) attach(ctx context.Context, in *struct {
-	RunPath
-	Body *struct {
-		ResumeFrom *rollout.Step `json:"resume_from,omitempty" minimum:"0" doc:"First step to train again, after restoring the checkpoint before it"`
-	}
-}) (Attached, error) {
-	var from *rollout.Step
-	if in.Body != nil {
-		from = in.Body.ResumeFrom
-	}
-	s.acquaint(ctx, in.Run)
-	generation, next, err := s.deps.Store.Attach(ctx, in.Run, from)
-	if err != nil {
-		return Attached{}, s.missed(ctx, in.Run, err)
-	}
-	s.witness(ctx, in.Run)
-	s.waiters.wakeAll(in.Run) // Polls of the trainer before this one are over.
-	status, err := s.deps.Store.Status(ctx, in.Run)
-	return Attached{generation, next, status.PolicyVersion, s.shown(status).Spec}, err
-}
-
-type heartbeatInput struct {
-	RunPath
-	Body struct {
-		Generation rollout.TrainerGeneration `json:"generation" minimum:"0" doc:"As with the claim"`
-	}
-}
-
-// heartbeat notes that the trainer lives while it trains.
-func (s *Server) heartbeat(ctx context.Context, in *heartbeatInput) (*struct{}, error) {
-	return nil, s.fail(ctx, "note a heartbeat", s.deps.Store.Heartbeat(ctx, in.Run, in.Body.Generation))
 }
 
 type recordBody struct {
@@ -173,64 +131,4 @@ func (s *Server) fleetOf(ctx context.Context, run rollout.RunName, step rollout.
 	s.keepLateEngines(ctx, run, step)
 	view, _ := s.fleetView(ctx, run, from, to)
 	return view
-}
-
-type stepList struct {
-	Steps []steprecord.StepRecord `json:"steps"`
-	Next  *rollout.Step           `json:"next,omitempty" doc:"Ask again from here: there may be more"`
-}
-
-func (s *Server) listSteps(ctx context.Context, in *struct {
-	RunPath
-	From  rollout.Step `query:"from" minimum:"0" doc:"First step"`
-	Limit int          `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}) (stepList, error) {
-	steps, next, err := s.steps(ctx, in.Run, in.From, in.Limit)
-	return stepList{listed(steps), next}, err
-}
-
-// stepsPage is how many records are read at a time.
-const stepsPage = 16
-
-// steps reads records page by page until they are enough for one answer; next is where there may be more, nil at
-// the end.
-func (s *Server) steps(ctx context.Context, run rollout.RunName, from rollout.Step,
-	limit int) (steps []steprecord.StepRecord, next *rollout.Step, err error) {
-	account, err := s.deps.Store.Account(ctx, run)
-	if err != nil {
-		return nil, nil, err
-	}
-	for size := 0; from < account.ClaimedTo; {
-		page, err := s.deps.Store.AllSteps(ctx, run, from, stepsPage)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, record := range page {
-			if size += recordBytes(record); size > answerBytes && len(steps) > 0 {
-				return steps, &record.Step, nil
-			}
-			if steps = append(steps, record); len(steps) == limit {
-				after := record.Step + 1
-				return steps, &after, nil
-			}
-		}
-		from += stepsPage // A page may have holes, from before the buffer was restored.
-	}
-	return steps, nil, nil
-}
-
-// recordBytes is about how long a record is as JSON.
-func recordBytes(r steprecord.StepRecord) int {
-	size := 2 << 10
-	for name := range r.Trainer.Metrics {
-		size += len(name) + 24
-	}
-	for _, g := range r.Service.Groups {
-		size += 512 + 24*4*len(g.EpisodeSec)
-	}
-	return size
-}
-
-func (s *Server) showStep(ctx context.Context, in *StepPath) (steprecord.StepRecord, error) {
-	return s.deps.Store.Step(ctx, in.Run, in.Step)
 }
