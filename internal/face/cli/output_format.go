@@ -5,14 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/goccy/go-yaml"
-	"github.com/mattn/go-isatty"
-	"golang.org/x/sys/unix"
 
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
@@ -66,32 +61,6 @@ func (s *session) showText(document []byte, render func(io.Writer) error) error 
 
 // What engines and trainers are called comes from anywhere, and a terminal obeys some characters.
 
-// hideControl takes the place of characters that a terminal would obey.
-func hideControl(r rune) rune {
-	if r != '\n' && r != '\t' && termtext.Obeyed(r) {
-		return '\uFFFD'
-	}
-	return r
-}
-
-// escapeControls writes in JSON's own way the characters that a terminal obeys and JSON may hold as they are.
-func escapeControls(document []byte) []byte {
-	if !bytes.ContainsFunc(document, func(r rune) bool { return r >= 0x7f && termtext.Obeyed(r) }) {
-		return document
-	}
-	var b bytes.Buffer
-	for _, r := range string(document) {
-		if r >= 0x7f && termtext.Obeyed(r) {
-			for _, unit := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, "\\u%04x", unit)
-			}
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.Bytes()
-}
-
 // write writes a table to stdout.
 func (s *session) write(t *table.Table) error { return t.Write(s.Stdout, s.width()) }
 
@@ -103,43 +72,4 @@ func (s *session) writeLine(document []byte) error {
 	}
 	_, err := s.Stdout.Write(append(escapeControls(line.Bytes()), '\n'))
 	return err
-}
-
-// narrowest is a terminal that something can be shown on.
-const narrowest = 40
-
-func (s *session) width() int { return Width(s.Stdout, s.Getenv) }
-
-// Width is the columns of the terminal behind w, or what COLUMNS says; 0 when w is no terminal or does not tell.
-func Width(w io.Writer, getenv func(string) string) int {
-	if !terminal(w) {
-		return 0
-	}
-	columns, err := strconv.Atoi(getenv("COLUMNS"))
-	if err != nil {
-		columns = columnsOf(w)
-	}
-	if columns < narrowest {
-		return 0
-	}
-	return columns
-}
-
-// columnsOf asks a terminal for its width; 0 when it does not say.
-func columnsOf(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
-	}
-	return int(size.Col)
-}
-
-// terminal reports whether a person looks at what is written to w.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
 }

@@ -3,8 +3,8 @@
 // it and records the step; killed and started again, it goes on at the right step.
 //
 // It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it doubles
-// as an example and as a check that the API suffices. Start reading at Run, then api_client.go, read_batch.go and
-// write_adapter.go.
+// as an example and as a check that the API suffices. Start reading at Run, then api_client.go, read_and_check_batch.go
+// and write_lora_adapter.go.
 package demotrainer
 
 import (
@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
@@ -349,50 +348,4 @@ func (t *trainer) publish(ctx context.Context, step int64) error {
 
 func (t *trainer) say(format string, args ...any) {
 	fmt.Fprintf(t.cfg.Log, format+"\n", args...) // a log that cannot be written stops no training
-}
-
-// stopwatch measures phases that follow one another.
-type stopwatch struct {
-	start, last time.Time
-	phases      []lap
-}
-
-type lap struct {
-	phase string
-	time  time.Duration
-}
-
-func newStopwatch() *stopwatch {
-	now := time.Now()
-	return &stopwatch{start: now, last: now}
-}
-
-// lap is how long the phase that goes on has lasted.
-func (s *stopwatch) lap() time.Duration { return time.Since(s.last) }
-
-// end says that what went on since the last end was phase.
-func (s *stopwatch) end(phase string) {
-	now := time.Now()
-	s.phases = append(s.phases, lap{phase, now.Sub(s.last)})
-	s.last = now
-}
-
-func (s *stopwatch) wall() time.Duration { return time.Since(s.start) }
-
-func (s *stopwatch) seconds() map[string]float64 {
-	phases := map[string]float64{}
-	for _, p := range s.phases {
-		phases[p.phase] += p.time.Seconds()
-	}
-	return phases
-}
-
-// String is the wall time and each phase's.
-func (s *stopwatch) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%6.2f s:", s.wall().Seconds())
-	for _, p := range s.phases {
-		fmt.Fprintf(&b, " %s %.2f", p.phase, p.time.Seconds())
-	}
-	return b.String()
 }

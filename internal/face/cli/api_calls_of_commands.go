@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
+	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -112,4 +113,18 @@ func setQuery(q url.Values, values map[string]string) {
 			q.Set(name, value)
 		}
 	}
+}
+
+func gamePath(ref rollout.EpisodeRef) string {
+	return fmt.Sprintf("%s/games/%d/%d", apiclient.RunPath(ref.Run), ref.Seq, ref.Sample)
+}
+
+// Turns lists the turns of a game, also as the server wrote them.
+func (c Client) Turns(ctx context.Context, ref rollout.EpisodeRef) (gamelist.Turns, apiclient.Answer, error) {
+	return apiclient.Get[gamelist.Turns](ctx, c.Client, gamePath(ref)+"/turns")
+}
+
+// Turn is one turn of a game, also as the server wrote it.
+func (c Client) Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, apiclient.Answer, error) {
+	return apiclient.Get[gamelist.Turn](ctx, c.Client, fmt.Sprintf("%s/turns/%d", gamePath(ref), n))
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-// textWidth is where sentences for a person are wrapped.
-const textWidth = 100
-
 // probed is a load probe with its outcome.
 type probed struct {
 	Run      rollout.RunName     `json:"run"`

@@ -2,78 +2,18 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
-	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
-
-func (s *session) scalingCommand() *cobra.Command {
-	var reset bool
-	cmd := &cobra.Command{
-		Use: "scaling [KEY=VALUE...]", Long: scalingKeys(),
-		ValidArgsFunction: completeScalingKeys,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			change, err := scaling.ParseSettings(args)
-			if err != nil {
-				return Usage("%v", err)
-			}
-			change.Reset = reset
-			c, err := s.client()
-			if err != nil {
-				return err
-			}
-			if change.Empty() {
-				return s.showScaling(cmd.Context(), c)
-			}
-			return s.setScaling(cmd.Context(), c, change)
-		},
-	}
-	cmd.Flags().BoolVar(&reset, "reset", false, "give back to the configuration all that was set")
-	return cmd
-}
-
-const fleetPath = "/v1/fleet"
-
-func (s *session) showScaling(ctx context.Context, c Client) error {
-	v, a, err := apiclient.Get[supply.View](ctx, c.Client, fleetPath)
-	if err != nil {
-		return err
-	}
-	return s.show(a.Body, func() error { return s.writeScaling(&v) })
-}
-
-func (s *session) setScaling(ctx context.Context, c Client, change scaling.SettingsChange) error {
-	v, a, err := apiclient.Send[supply.View](ctx, c.Client, http.MethodPatch, fleetPath, change)
-	if err != nil {
-		return err
-	}
-	s.Say("set; decided on with the next sample, within seconds: millrace engine scaling")
-	return s.show(a.Body, func() error { return s.write(settingsTable(&v)) })
-}
-
-// scalingKeys is what may be set, with what it is.
-func scalingKeys() string {
-	var b strings.Builder
-	for _, key := range settable() {
-		fmt.Fprintf(&b, "  %-26s %s\n", key.Path, key.Doc)
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
 
 // writeScaling writes how the fleet is scaled.
 func (s *session) writeScaling(v *supply.View) error {
@@ -236,14 +176,6 @@ func effectsOf(d scaling.Decision, measured map[int]scaling.Measured) []scaling.
 		return []scaling.Effect{{}}
 	}
 	return effects
-}
-
-// settable is the settings that have a value.
-func settable() []settings.Key {
-	var zero scaling.Config
-	return slices.DeleteFunc(slices.Clone(scaling.Keys.Keys), func(k settings.Key) bool {
-		return k.Of(&zero).Kind() == reflect.Struct
-	})
 }
 
 func settingsTable(v *supply.View) *table.Table {

@@ -1,33 +1,16 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 
-	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/kit/units"
-	"github.com/millrace/millrace/internal/rollout"
 )
-
-func gamePath(ref rollout.EpisodeRef) string {
-	return fmt.Sprintf("%s/games/%d/%d", apiclient.RunPath(ref.Run), ref.Seq, ref.Sample)
-}
-
-// Turns lists the turns of a game, also as the server wrote them.
-func (c Client) Turns(ctx context.Context, ref rollout.EpisodeRef) (gamelist.Turns, apiclient.Answer, error) {
-	return apiclient.Get[gamelist.Turns](ctx, c.Client, gamePath(ref)+"/turns")
-}
-
-// Turn is one turn of a game, also as the server wrote it.
-func (c Client) Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, apiclient.Answer, error) {
-	return apiclient.Get[gamelist.Turn](ctx, c.Client, fmt.Sprintf("%s/turns/%d", gamePath(ref), n))
-}
 
 const (
 	// mostText is how many characters of a prompt or a completion a person is shown, and mostTokens how many tokens.
