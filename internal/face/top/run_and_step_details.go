@@ -157,20 +157,3 @@ func (m *Model) stepText() []string {
 	}
 	return text
 }
-
-var helpText = strings.Split(`up, down, k, j    move          page up, page down, home, end    move far
-enter, right      open: a run, a step; of a game the command that shows it
-esc, left         back; with a filter: show all again
-tab               the other list: runs and engines, steps and games
-/                 filter: type, enter keeps it, esc drops it
-s                 order by the next column          r    turn the order round
-p                 pause the run, or let it go on; it is asked before
-?                 this page                         q    quit
-
-The screen is read anew every second; keys never wait for that. When the server
-does not answer it is said since when, what was read last stays, and the screen
-goes on by itself when it answers again.
-
-Steps are bars: `+barLegend+`.
-In the buffer # is ready, + in flight, . queued, against the run's target.
-A > marks the line that keys act on, with colours or without.`, "\n")

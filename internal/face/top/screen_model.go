@@ -1,6 +1,7 @@
 package top
 
 import (
+	"errors"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/tablerow"
@@ -8,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/scaling"
 )
 
 // screen is what is looked at.
@@ -203,3 +205,13 @@ func (m *Model) openRun(run rollout.RunName) {
 	}
 	m.screens = append(m.screens, oneRun)
 }
+
+// Fleet is how many engines scaling wants, and how many there are.
+type Fleet struct {
+	Wanted  int             `json:"wanted"`
+	Actual  scaling.Engines `json:"actual"`
+	Why     string          `json:"why"`
+	Trouble string          `json:"trouble"`
+}
+
+func asUnreachable(err error, to *Unreachable) bool { return errors.As(err, to) && (*to).Unreachable() }

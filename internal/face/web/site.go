@@ -3,14 +3,8 @@ package web
 import (
 	"context"
 	"crypto/sha256"
-	"embed"
-	"encoding/hex"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"path"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/access"
@@ -20,9 +14,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
-
-//go:embed static
-var staticFiles embed.FS
 
 // API is the service that the page shows.
 type API interface {
@@ -150,76 +141,4 @@ func (s *Site) made(pattern string, show func(context.Context, *visit) (made, er
 		}
 		write(w, r, http.StatusOK, made)
 	})
-}
-
-// readAssets answers what each embedded file is, in short. Their addresses say so, and browsers keep them.
-func readAssets() (map[string]string, error) {
-	tags := map[string]string{}
-	files, err := fs.Glob(staticFiles, "static/*")
-	if err != nil {
-		return nil, fmt.Errorf("read the page's files: %w", err)
-	}
-	for _, file := range files {
-		body, err := staticFiles.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read the page's files: %w", err)
-		}
-		sum := sha256.Sum256(body)
-		tags[path.Base(file)] = hex.EncodeToString(sum[:6])
-	}
-	return tags, nil
-}
-
-func (s *Site) static(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	tag, known := s.pages.assets[name]
-	if !known {
-		s.deps.Handler.ServeHTTP(w, r)
-		return
-	}
-	secure(w.Header())
-	w.Header().Set("Cache-Control", "public, max-age=300")
-	if r.URL.Query().Get("v") == tag {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	}
-	http.ServeFileFS(w, r, staticFiles, "static/"+name)
-}
-
-// policy lets a page load its own files, and nothing else; nothing in a page's text is ever run or styled by itself.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-// drawing is the policy of a picture: it has its own styles, and nothing else.
-const drawing = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-
-// secure sets what every answer has.
-func secure(h http.Header) {
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("X-Frame-Options", "DENY")
-}
-
-// guarded lets only this server's own pages send a form. A browser says where a form is from; who says nothing is no
-// browser, and has the API.
-func (s *Site) guarded(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !ownPage(r) {
-			s.refuse(w, r, http.StatusForbidden, "this did not come from a page of this server. Open the page anew and "+
-				"repeat what you did; programs use the API, /v1")
-			return
-		}
-		next(w, r)
-	}
-}
-
-// ownPage reports whether a form was sent by a page of the server that gets it.
-func ownPage(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
-		return site == "same-origin"
-	}
-	origin, err := url.Parse(r.Header.Get("Origin"))
-	return err == nil && origin.Host != "" && origin.Host == r.Host
 }

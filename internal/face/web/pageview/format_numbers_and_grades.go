@@ -1,18 +1,13 @@
 package pageview
 
 import (
-	"bytes"
 	"fmt"
-	"html/template"
 	"math"
 	"strconv"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/tablerow"
-	"github.com/millrace/millrace/internal/face/web/runhistory"
-	"github.com/millrace/millrace/internal/kit/chart"
 	"github.com/millrace/millrace/internal/kit/units"
-	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Rate is tokens per second: "4,630 tok/s".
@@ -62,39 +57,6 @@ func VerdictWord(v diagnosis.Verdict) (word, class string) {
 	return string(v), ""
 }
 
-// sparkPoints is how many points a trend has at most.
-const sparkPoints = 40
-
-// rewardTrend is the mean reward of the latest steps, and a line of those before.
-func rewardTrend(steps []runhistory.Step) (string, template.HTML) {
-	var values []float64
-	for from := 0; from < len(steps); {
-		to := min(len(steps), from+max(1, (len(steps)+sparkPoints-1)/sparkPoints))
-		var mean runhistory.Mean
-		for _, s := range steps[from:to] {
-			mean = mean.Add(s.Reward)
-		}
-		values, from = append(values, mean.Value()), to
-	}
-	n := len(values)
-	if n == 0 || math.IsNaN(values[n-1]) {
-		return "", ""
-	}
-	text := strconv.FormatFloat(values[n-1], 'g', 3, 64)
-	return text, drawn(func(b *bytes.Buffer) error {
-		return chart.Spark(b, fmt.Sprintf("mean reward over the steps, %.3g at first, %s now", values[0], text), "c", values)
-	})
-}
-
-// drawn is a drawing as a part of a page. Drawings escape what they are given.
-func drawn(draw func(*bytes.Buffer) error) template.HTML {
-	var b bytes.Buffer
-	if err := draw(&b); err != nil {
-		return template.HTML(template.HTMLEscapeString("cannot be drawn: " + err.Error()))
-	}
-	return template.HTML(b.String())
-}
-
 // plural is "1 step", "2 steps".
 func plural(n int, what string) string {
 	if n == 1 {
@@ -129,13 +91,4 @@ func OutcomeClass(o diagnosis.Outcome) tablerow.Grade {
 	case diagnosis.HelpsNot, diagnosis.MayHelp:
 	}
 	return tablerow.Plain
-}
-
-// GamePath is a game by its group and number, "47/0", of its whole name; empty: it is no game's.
-func GamePath(name string) string {
-	ref, err := rollout.ParseEpisodeRef(name)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d/%d", ref.Seq, ref.Sample)
 }

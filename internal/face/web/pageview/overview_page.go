@@ -1,16 +1,20 @@
 package pageview
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"html/template"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/chart"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -195,4 +199,28 @@ func engineRow(e enginestate.Engine, now time.Time) EngineRow {
 		row.Closed = cmp.Or(row.Closed, Brief(c.Text(now)))
 	}
 	return row
+}
+
+// sparkPoints is how many points a trend has at most.
+const sparkPoints = 40
+
+// rewardTrend is the mean reward of the latest steps, and a line of those before.
+func rewardTrend(steps []runhistory.Step) (string, template.HTML) {
+	var values []float64
+	for from := 0; from < len(steps); {
+		to := min(len(steps), from+max(1, (len(steps)+sparkPoints-1)/sparkPoints))
+		var mean runhistory.Mean
+		for _, s := range steps[from:to] {
+			mean = mean.Add(s.Reward)
+		}
+		values, from = append(values, mean.Value()), to
+	}
+	n := len(values)
+	if n == 0 || math.IsNaN(values[n-1]) {
+		return "", ""
+	}
+	text := strconv.FormatFloat(values[n-1], 'g', 3, 64)
+	return text, drawn(func(b *bytes.Buffer) error {
+		return chart.Spark(b, fmt.Sprintf("mean reward over the steps, %.3g at first, %s now", values[0], text), "c", values)
+	})
 }

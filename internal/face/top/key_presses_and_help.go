@@ -1,7 +1,6 @@
 package top
 
 import (
-	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -10,8 +9,6 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
-
-func asUnreachable(err error, to *Unreachable) bool { return errors.As(err, to) && (*to).Unreachable() }
 
 // key does what a key stands for.
 func (m *Model) key(k string) []Command {
@@ -279,3 +276,20 @@ func matches(filter string, texts ...string) bool {
 	}
 	return filter == ""
 }
+
+var helpText = strings.Split(`up, down, k, j    move          page up, page down, home, end    move far
+enter, right      open: a run, a step; of a game the command that shows it
+esc, left         back; with a filter: show all again
+tab               the other list: runs and engines, steps and games
+/                 filter: type, enter keeps it, esc drops it
+s                 order by the next column          r    turn the order round
+p                 pause the run, or let it go on; it is asked before
+?                 this page                         q    quit
+
+The screen is read anew every second; keys never wait for that. When the server
+does not answer it is said since when, what was read last stays, and the screen
+goes on by itself when it answers again.
+
+Steps are bars: `+barLegend+`.
+In the buffer # is ready, + in flight, . queued, against the run's target.
+A > marks the line that keys act on, with colours or without.`, "\n")

@@ -13,16 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
-	"github.com/millrace/millrace/internal/scaling"
 )
-
-// Fleet is how many engines scaling wants, and how many there are.
-type Fleet struct {
-	Wanted  int             `json:"wanted"`
-	Actual  scaling.Engines `json:"actual"`
-	Why     string          `json:"why"`
-	Trouble string          `json:"trouble"`
-}
 
 // Event is what happens to the screen.
 //

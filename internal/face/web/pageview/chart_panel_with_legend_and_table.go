@@ -176,3 +176,12 @@ func values[T any](all []line[T], of T) []float64 {
 	}
 	return each
 }
+
+// drawn is a drawing as a part of a page. Drawings escape what they are given.
+func drawn(draw func(*bytes.Buffer) error) template.HTML {
+	var b bytes.Buffer
+	if err := draw(&b); err != nil {
+		return template.HTML(template.HTMLEscapeString("cannot be drawn: " + err.Error()))
+	}
+	return template.HTML(b.String())
+}
