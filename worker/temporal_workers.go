@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -13,13 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/control/gameslots"
 	"github.com/millrace/millrace/internal/control/gameworkers"
 	"github.com/millrace/millrace/internal/control/replaycheck"
 	"github.com/millrace/millrace/internal/kit/retry"
-	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/process/connections"
-	"github.com/millrace/millrace/worker/memorylimit"
 	"github.com/millrace/millrace/worker/workerconfig"
 	"github.com/millrace/millrace/workflows"
 )
@@ -134,47 +129,4 @@ func (s *temporalStart) until(ctx context.Context, try func(context.Context) err
 		}
 		return err
 	})
-}
-
-// keeperEvery bounds how long a deployment is without the workflow that keeps its fleet and finds lost runs, when
-// somebody has ended that workflow or Temporal has lost it, and a worker is alive.
-const keeperEvery = 10 * time.Second
-
-// keepKeepers sees to it that the workflows run that keep and that scale the fleet, until ctx is done.
-func keepKeepers(ctx context.Context, b *connections.Set, scale *fleetScaling) error {
-	keeper := retry.Outage{Log: b.Log, Down: "start the fleet's keeper", Up: "the fleet's keeper can be started again"}
-	scaling := retry.Outage{Log: b.Log, Down: "scale the fleet", Up: "the fleet can be scaled again"}
-	for {
-		wait := keeperEvery
-		kept, scaled := b.Control.EnsureFleet(ctx), scale.ensure(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		keeper.Note(time.Now(), kept)
-		scaling.Note(time.Now(), scaled)
-		if kept != nil {
-			wait = time.Second
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-scale.changed:
-		case <-time.After(wait):
-		}
-	}
-}
-
-// slotsUnknown is how many slots a worker has where it is not known how much memory it may use.
-const slotsUnknown = 1000
-
-// chooseSlots is how many games a worker plays at a time, and why: as many as it was told, or as fit into its memory.
-func chooseSlots(configured int) (slots int, from string) {
-	if configured > 0 {
-		return configured, "worker.games"
-	}
-	memory, known := memorylimit.Find(os.DirFS("/"), debug.SetMemoryLimit(-1))
-	if !known {
-		return slotsUnknown, "the default where memory is not known"
-	}
-	return gameslots.Fitting(memory.Bytes, memory.Shared), fmt.Sprintf("%s, %s", units.Bytes(memory.Bytes), memory.From)
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/scaling/provider"
@@ -40,22 +38,4 @@ func chooseProvider(cfg config.Service, log *slog.Logger) (from provider.Provide
 		err = fmt.Errorf("scaling.provider %s: there is no such provider", s.Provider)
 	}
 	return from, engines + deployment, err
-}
-
-// warnOfOrphans names engines of this host that nobody looks after: they use GPUs, and cost money.
-func warnOfOrphans(cfg engineprocess.Config, owner string, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	dir := cmp.Or(cfg.StateDir, engineprocess.DefaultStateDir(os.Getenv))
-	all, err := engineprocess.Deployments(ctx, dir)
-	if err != nil {
-		return // the provider's own calls say so
-	}
-	for _, d := range all {
-		if !d.HasWorker && d.Name != owner {
-			log.Warn("engines of another deployment are on this host, and no worker looks after them: see millrace engine "+
-				"orphans; if they are this deployment's, under an earlier address or prefix of its Redis, set "+
-				"scaling.deployment to that name", "deployment", d.Name, "engines", len(d.Engines), "state_dir", dir)
-		}
-	}
 }

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/progressline"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/supervise"
 )
 
@@ -84,4 +88,74 @@ func lastWords(file string) string {
 	}
 	all := strings.Split(string(text), "\n")
 	return "; the last that it said:\n  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}
+
+func (d *devStack) startServer(ctx context.Context) error {
+	address, err := listenAddress(d.opts.listen)
+	if err != nil {
+		return err
+	}
+	if address != d.opts.listen && !strings.HasSuffix(d.opts.listen, ":0") {
+		d.env.Say("%s is in use; taking %s", d.opts.listen, address)
+	}
+	d.server = "http://" + address
+	err = d.spawn("server", d.self, d.serverArgs(address)...)
+	if err != nil {
+		return err
+	}
+	ready := func(ctx context.Context) error { return d.env.awaitHealthy(ctx, d.server+"/readyz", time.Minute) }
+	err = d.comesUp(ctx, "server", ready)
+	if err != nil {
+		return err
+	}
+	d.env.Say("API server on %s (OpenAPI: %s/openapi.json); its page, in a browser: %s/", d.server, d.server, d.server)
+	return nil
+}
+
+func (d *devStack) startWorker(context.Context) error {
+	if err := d.spawn("worker", d.self, d.workerArgs()...); err != nil {
+		return err
+	}
+	d.env.Say("worker running, process %d; kill -9 it and see; logs in %s",
+		d.group.PID("worker"), filepath.Join(d.dir, "logs"))
+	return nil
+}
+
+// listenAddress is want, or the same host with a free port when want is in use.
+func listenAddress(want string) (string, error) {
+	host, port, err := net.SplitHostPort(want)
+	if err != nil {
+		return "", usage("--listen %s: want host:port, as in 127.0.0.1:8700", want)
+	}
+	if port != "0" {
+		if l, err := net.Listen("tcp", want); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return freeport.On(host)
+}
+
+// awaitHealthy polls url until it answers 200.
+func (e environment) awaitHealthy(ctx context.Context, url string, patience time.Duration) error {
+	healthy := func(ctx context.Context) error { return e.healthy(ctx, url) }
+	if err := retry.Within(ctx, patience, 50*time.Millisecond, healthy); err != nil {
+		return fmt.Errorf("%s is not ready within %s: %w", url, patience, err)
+	}
+	return nil
+}
+
+func (e environment) healthy(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := e.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
 }

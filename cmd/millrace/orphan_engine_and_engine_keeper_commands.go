@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,43 +165,20 @@ func newKeepEngineCommand() *cobra.Command {
 	}
 }
 
-func newInstallCommand(env environment) *cobra.Command {
-	return &cobra.Command{
-		Use:  "install DIR",
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			to, err := install(args[0])
-			if err == nil {
-				env.Say("installed %s", to)
-			}
-			return err
-		},
-	}
-}
-
-// install copies this program, so that it is there whole or not at all, also over one that runs.
-func install(dir string) (to string, err error) {
-	self, err := os.Executable()
+// warnOfOrphans names engines of this host that nobody looks after: they use GPUs, and cost money.
+func warnOfOrphans(cfg engineprocess.Config, owner string, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	dir := cmp.Or(cfg.StateDir, engineprocess.DefaultStateDir(os.Getenv))
+	all, err := engineprocess.Deployments(ctx, dir)
 	if err != nil {
-		return "", fmt.Errorf("find this program: %w", err)
+		return // the provider's own calls say so
 	}
-	from, err := os.Open(self)
-	if err != nil {
-		return "", err
+	for _, d := range all {
+		if !d.HasWorker && d.Name != owner {
+			log.Warn("engines of another deployment are on this host, and no worker looks after them: see millrace engine "+
+				"orphans; if they are this deployment's, under an earlier address or prefix of its Redis, set "+
+				"scaling.deployment to that name", "deployment", d.Name, "engines", len(d.Engines), "state_dir", dir)
+		}
 	}
-	defer from.Close() // it is only read
-	part, err := os.CreateTemp(dir, ".millrace-")
-	if err != nil {
-		return "", err
-	}
-	_, err = io.Copy(part, from)
-	err = errors.Join(err, part.Chmod(0o755), part.Close())
-	to = filepath.Join(dir, "millrace")
-	if err == nil {
-		err = os.Rename(part.Name(), to)
-	}
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("install %s: %w", to, err), os.Remove(part.Name()))
-	}
-	return to, nil
 }
