@@ -1,7 +1,8 @@
 // Package activities is the side effects that workflows ask for: playing episodes, committing
 // groups to the buffer, loading adapters on engines, keeping the fleet. Each one is idempotent,
 // because Temporal may run it again; each takes one input and returns one result, so that both
-// can grow. Failures carry their kind: see temporal_errors.go. Start reading at Activities, then PlayEpisode.
+// can grow. Failures carry their kind: see temporal_errors_and_retry_pauses.go. Start reading at Activities, then
+// PlayEpisode.
 package activities
 
 import (
@@ -13,11 +14,14 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
+	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
@@ -93,3 +97,35 @@ type Buffer interface {
 
 // Environments finds or builds the environment that a spec asks for. It may cache: environments are immutable.
 type Environments func(runspec.Environment) (episode.Environment, error)
+
+// Fleet is what the activities need of the engines.
+type Fleet interface {
+	List(ctx context.Context) ([]enginestate.Engine, error)
+	Load(ctx context.Context, engine rollout.EngineID, adapter fleet.Adapter) (seconds float64, err error)
+	// Unload takes an adapter off an engine and verifies that it is gone; ForgetLoads notes that it cannot come back.
+	Unload(ctx context.Context, engine rollout.EngineID, name string) error
+	ForgetLoads(ctx context.Context, engine rollout.EngineID, names ...string) error
+	Want(ctx context.Context, adapter fleet.Adapter) error
+	Unwant(ctx context.Context, name string) error
+	// Wanted is every adapter that every engine must serve, of all runs.
+	Wanted(ctx context.Context) ([]fleet.Adapter, error)
+	// AskedToLoad lists the engines that were asked to load an adapter under a name, with the adapter.
+	AskedToLoad(ctx context.Context, name string) (map[rollout.EngineID]fleet.LoadRecord, error)
+	// Newest is the newest version of a run that serves; 0 before the first publication.
+	Newest(ctx context.Context, run rollout.RunName) (rollout.PolicyVersion, error)
+	// History is of the Redis that holds the fleet: another one after each restart and promotion. DoubtLoads says that
+	// it has lost something.
+	History(ctx context.Context) (string, error)
+	DoubtLoads(ctx context.Context) error
+	Keep(ctx context.Context, beat func()) error
+	// Scaled is the state of a fleet that is scaled now; nil: it is not.
+	Scaled(ctx context.Context) (*supply.View, error)
+	// EndScaling records that the fleet is no longer scaled.
+	EndScaling(ctx context.Context, at time.Time) error
+}
+
+// Ends deals with runs that were lost and runs that are to be deleted.
+type Ends interface {
+	// Watch works until ctx is done. Two that work at the same time do no harm.
+	Watch(ctx context.Context)
+}

@@ -123,13 +123,3 @@ func (at *attempt) excuse(ctx context.Context, number int) {
 		at.Log.Warn("an attempt that is nobody's failure counts as one", "game", at.name(), "error", err)
 	}
 }
-
-// A game whose model no engine serves rests this long; the rest doubles with each attempt.
-const (
-	firstUnserved = 2 * time.Second
-	lastUnserved  = 30 * time.Second
-)
-
-func restUnserved(excused int) time.Duration {
-	return min(firstUnserved<<min(max(excused, 0), 10), lastUnserved)
-}

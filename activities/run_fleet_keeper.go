@@ -7,12 +7,6 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// Ends deals with runs that were lost and runs that are to be deleted.
-type Ends interface {
-	// Watch works until ctx is done. Two that work at the same time do no harm.
-	Watch(ctx context.Context)
-}
-
 // KeepFleet watches the engines for the given time, or until it is told to stop or its worker dies. It lets engines
 // join, finds lost ones and loads missing adapters. One runs at a time. A second one, while a dead worker's has not
 // timed out, does no harm: every step compares the actual with the wanted state.

@@ -82,3 +82,13 @@ func (a *Activities) serves(ctx context.Context, model string) (bool, error) {
 	}
 	return s.awaits || s.models[model], nil
 }
+
+// A game whose model no engine serves rests this long; the rest doubles with each attempt.
+const (
+	firstUnserved = 2 * time.Second
+	lastUnserved  = 30 * time.Second
+)
+
+func restUnserved(excused int) time.Duration {
+	return min(firstUnserved<<min(max(excused, 0), 10), lastUnserved)
+}

@@ -52,3 +52,12 @@ type Queues struct {
 func (q Queues) Of(run rollout.RunName) Queues {
 	return Queues{Control: q.Control, Games: q.Games + "/" + string(run)}
 }
+
+// ScalingQueue is the task queue of what touches a provider. Engines of some providers belong to a host.
+func (d Deployment) ScalingQueue(provider, host string) string {
+	queue := d.Queues().Control + "/scaling/" + provider
+	if host != "" {
+		queue += "/" + host
+	}
+	return queue
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // mapFile is a map as it is written down.
@@ -155,4 +156,36 @@ func (m *Map) stands(k UnitKind, p Place) bool {
 		return info.terrain != Inland && bare == (len(info.coasts) == 0)
 	}
 	return false
+}
+
+func (m *Map) addHomes(f *mapFile) {
+	m.homes = make([]ProvinceSet, len(m.powers))
+	for i, p := range f.Powers {
+		for _, id := range p.Homes {
+			at, _ := m.PlaceByName(id)
+			m.provinces[at].home = Power(i)
+			m.homes[i].Add(Province(at))
+		}
+	}
+}
+
+func (m *Map) addStart(f *mapFile) {
+	for i, p := range f.Powers {
+		for _, text := range p.Units {
+			u, _ := m.parseUnit(text)
+			u.Power = Power(i)
+			m.start = append(m.start, u)
+		}
+	}
+}
+
+// parseUnit reads the exact notation of a unit, as files have it.
+func (m *Map) parseUnit(text string) (Unit, error) {
+	letter, at, ok := strings.Cut(text, " ")
+	place, known := m.PlaceByName(at)
+	kind := map[string]UnitKind{"A": Army, "F": Fleet}[letter]
+	if !ok || !known || !m.stands(kind, place) {
+		return Unit{}, fmt.Errorf("unit %q: want a letter and a place where such a unit can stand", text)
+	}
+	return Unit{Kind: kind, Power: NoPower, Place: place}, nil
 }

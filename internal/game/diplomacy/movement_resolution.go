@@ -13,7 +13,7 @@ const (
 // whether its support counts, and every convoyed army whether its convoy holds. The answers depend on each other, so
 // strengths are kept as bounds: an answer is given as soon as the bounds leave no other, and rounds go on until
 // nothing changes. Answers only ever go from open to yes or no, which makes the result independent of any order. What
-// then is still open depends on itself: paradox.go decides that.
+// then is still open depends on itself: resolve_circular_orders_and_paradoxes.go decides that.
 //
 // Units are known by the province they start in; all arrays are indexed by it.
 type movement struct {

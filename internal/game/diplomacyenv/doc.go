@@ -17,5 +17,6 @@
 // sample, the phase and the power. A checkpoint therefore holds no state of chance: it is the orders of all phases,
 // and resuming is playing them again, which takes microseconds a phase.
 //
-// Start reading at Config, then Env and game.Act. prompt.go is what a learner sees, reward.go what it earns.
+// Start reading at Config, then Env and game.Act. prompt_text.go is what a learner sees, reward_kinds_and_tally.go
+// what it earns.
 package diplomacyenv

@@ -5,7 +5,8 @@
 // The language is finite and exact: its words are the legal answers and nothing else. In adjustments a word orders
 // as many sites as the power must order and none twice; builds that are given up come last, as WAIVE.
 //
-// Start reading at Regex and Read; expression_tree.go is what both notations are written from.
+// Start reading at Regex and Read; what both notations are written from is in
+// finite_language_as_regex_and_grammar.go.
 package orderlang
 
 import (

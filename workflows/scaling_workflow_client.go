@@ -80,15 +80,6 @@ func (c *Client) EndScaling(ctx context.Context) error {
 	return nil
 }
 
-// ScalingQueue is the task queue of what touches a provider. Engines of some providers belong to a host.
-func (d Deployment) ScalingQueue(provider, host string) string {
-	queue := d.Queues().Control + "/scaling/" + provider
-	if host != "" {
-		queue += "/" + host
-	}
-	return queue
-}
-
 func notScaled() error {
 	return rollout.Refuse(rollout.NotScaled, "the fleet is not scaled: no worker's configuration has a section `scaling` "+
 		"(docs/scaling.md)")

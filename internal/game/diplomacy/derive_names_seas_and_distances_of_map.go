@@ -1,43 +1,9 @@
 package diplomacy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
-
-func (m *Map) addHomes(f *mapFile) {
-	m.homes = make([]ProvinceSet, len(m.powers))
-	for i, p := range f.Powers {
-		for _, id := range p.Homes {
-			at, _ := m.PlaceByName(id)
-			m.provinces[at].home = Power(i)
-			m.homes[i].Add(Province(at))
-		}
-	}
-}
-
-func (m *Map) addStart(f *mapFile) {
-	for i, p := range f.Powers {
-		for _, text := range p.Units {
-			u, _ := m.parseUnit(text)
-			u.Power = Power(i)
-			m.start = append(m.start, u)
-		}
-	}
-}
-
-// parseUnit reads the exact notation of a unit, as files have it.
-func (m *Map) parseUnit(text string) (Unit, error) {
-	letter, at, ok := strings.Cut(text, " ")
-	place, known := m.PlaceByName(at)
-	kind := map[string]UnitKind{"A": Army, "F": Fleet}[letter]
-	if !ok || !known || !m.stands(kind, place) {
-		return Unit{}, fmt.Errorf("unit %q: want a letter and a place where such a unit can stand", text)
-	}
-	return Unit{Kind: kind, Power: NoPower, Place: place}, nil
-}
 
 // addNames ranks the provinces by full English name, which breaks ties in civil disorder.
 func (m *Map) addNames(f *mapFile) {

@@ -1,0 +1,120 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
+	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+)
+
+// EngineChoice is the engines that are to load an adapter.
+type EngineChoice struct {
+	Ready  []rollout.EngineID `json:"ready,omitempty"`  // and serve all that the run has in use: they are waited for
+	Behind []rollout.EngineID `json:"behind,omitempty"` // lack an adapter of the run as it is: asked, and not waited for
+}
+
+// ChooseEngines lists the engines that are to load a new adapter of a run. No engine being ready is no error.
+func (a *Activities) ChooseEngines(ctx context.Context, run rollout.RunName) (EngineChoice, error) {
+	engines, err := a.Fleet.List(ctx)
+	if err != nil {
+		return EngineChoice{}, typed(fmt.Errorf("list engines: %w", err))
+	}
+	wanted, err := a.Fleet.Wanted(ctx)
+	if err != nil {
+		return EngineChoice{}, typed(err)
+	}
+	var choice EngineChoice
+	for _, e := range engines {
+		lacks := slices.ContainsFunc(wanted, func(w fleet.Adapter) bool {
+			return w.Run == run && !slices.Contains(e.Adapters, w.Name)
+		})
+		switch {
+		case e.State != enginestate.EngineReady:
+		case lacks:
+			choice.Behind = append(choice.Behind, e.ID)
+		default:
+			choice.Ready = append(choice.Ready, e.ID)
+		}
+	}
+	return choice, nil
+}
+
+// InspectInput asks to judge an adapter before any engine loads it.
+type InspectInput struct {
+	Adapter fleet.Adapter `json:"adapter"`
+	Rank    int           `json:"rank"`  // highest that the run's engines are started for
+	Slots   int           `json:"slots"` // adapters that the run may use at once
+	// Compare asks to compare its weights with those in use: of other adapters from the same path, and of earlier ones
+	// under its name.
+	Compare bool `json:"compare,omitempty"`
+}
+
+// InspectAdapter judges an adapter by its files, where this worker sees them, and engines by their room for it. Weights
+// that must not come under this name, or from this path, are refused as a Conflict.
+func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (adapterfiles.Inspection, error) {
+	heartbeat := startHeartbeat(ctx, loadBeat)
+	defer heartbeat.stop()
+	found, err := a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
+	if err != nil {
+		return found, typed(err)
+	}
+	if in.Compare {
+		in.Adapter.Digest = found.Digest
+		if err := a.compare(ctx, in.Adapter); err != nil {
+			return found, typed(err)
+		}
+	}
+	engines, err := a.Fleet.List(ctx)
+	if err != nil {
+		return found, typed(fmt.Errorf("list engines: %w", err))
+	}
+	found.Notes = append(found.Notes, fleet.SlotNotes(engines, in.Slots)...)
+	return found, nil
+}
+
+// compare refuses two kinds of weights: those that differ from an adapter in use from the same path, which engines may
+// read again at any time; and those that an engine could mistake for earlier ones under the same name.
+func (a *Activities) compare(ctx context.Context, adapter fleet.Adapter) error {
+	wanted, err := a.Fleet.Wanted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		if w.Name == adapter.Name || path.Clean(w.Path) != adapter.Path || sameContent(w, adapter) {
+			continue
+		}
+		return rollout.Refuse(rollout.Conflict,
+			"%s is served as adapter %s, whose weights were %s and are now %s; engines may read them again at any time: "+
+				"put the old files back, and write new weights to a directory of their own",
+			adapter.Path, w.Name, runspec.ShortDigest(w.Digest), runspec.ShortDigest(adapter.Digest))
+	}
+	asked, err := a.Fleet.AskedToLoad(ctx, adapter.Name)
+	if err != nil {
+		return err
+	}
+	for _, engine := range slices.Sorted(maps.Keys(asked)) {
+		if load := asked[engine]; path.Clean(load.Path) == adapter.Path && load.Digest != adapter.Digest {
+			return rollout.Refuse(rollout.Conflict,
+				"engine %s may have loaded other weights (%s, now %s) from %s as adapter %s; "+
+					"write the new ones to a directory of their own, and publish them from there",
+				engine, runspec.ShortDigest(load.Digest), runspec.ShortDigest(adapter.Digest), adapter.Path, adapter.Name)
+		}
+	}
+	return nil
+}
+
+// sameContent reports whether two adapters from one path may be taken for the same weights. Without digests, two
+// versions of a run are taken to differ; other adapters, such as an opponent of two runs, are taken to be equal.
+func sameContent(a, b fleet.Adapter) bool {
+	if a.Digest != "" && b.Digest != "" {
+		return a.Digest == b.Digest
+	}
+	return a.Run != b.Run || a.Version == 0 || b.Version == 0
+}
