@@ -7,6 +7,7 @@ package fakeapi
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -189,4 +190,9 @@ func (s *Server) stamp(object *meta.ObjectMeta) {
 	object.UID = types.UID("uid-" + strconv.Itoa(s.version))
 	object.CreationTimestamp = meta.NewTime(time.Now().Truncate(time.Second))
 	object.ResourceVersion = strconv.Itoa(s.version)
+}
+
+func readBody(r *http.Request) []byte {
+	body, _ := io.ReadAll(r.Body)
+	return body
 }

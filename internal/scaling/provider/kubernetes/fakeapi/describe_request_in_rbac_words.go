@@ -1,15 +1,9 @@
 package fakeapi
 
 import (
-	"io"
 	"net/http"
 	"strings"
 )
-
-func readBody(r *http.Request) []byte {
-	body, _ := io.ReadAll(r.Body)
-	return body
-}
 
 // describe says what a request is in the words of RBAC.
 func describe(r *http.Request) Request {
