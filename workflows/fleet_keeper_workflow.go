@@ -1,11 +1,8 @@
 package workflows
 
 import (
-	"context"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -37,20 +34,4 @@ func Fleet(ctx workflow.Context) error {
 		}
 	}
 	return workflow.NewContinueAsNewError(ctx, Fleet)
-}
-
-// EnsureFleet starts the workflow that keeps the engines, unless it runs.
-func (c *Client) EnsureFleet(ctx context.Context) error {
-	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                       c.Deployment.FleetID(),
-		TaskQueue:                c.Deployment.Queues().Control,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "keeps the engines of the deployment " + string(c.Deployment),
-		StaticDetails: "One keeper at a time works as an activity, on whichever worker is alive. " +
-			"See `millrace engine list`.",
-	}, Fleet)
-	if err != nil {
-		return c.failed("start the fleet's keeper", "", err)
-	}
-	return nil
 }

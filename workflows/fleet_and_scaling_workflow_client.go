@@ -84,3 +84,19 @@ func notScaled() error {
 	return rollout.Refuse(rollout.NotScaled, "the fleet is not scaled: no worker's configuration has a section `scaling` "+
 		"(docs/scaling.md)")
 }
+
+// EnsureFleet starts the workflow that keeps the engines, unless it runs.
+func (c *Client) EnsureFleet(ctx context.Context) error {
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       c.Deployment.FleetID(),
+		TaskQueue:                c.Deployment.Queues().Control,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            "keeps the engines of the deployment " + string(c.Deployment),
+		StaticDetails: "One keeper at a time works as an activity, on whichever worker is alive. " +
+			"See `millrace engine list`.",
+	}, Fleet)
+	if err != nil {
+		return c.failed("start the fleet's keeper", "", err)
+	}
+	return nil
+}

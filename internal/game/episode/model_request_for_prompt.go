@@ -1,0 +1,47 @@
+package episode
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// charsPerToken estimates a prompt's length for load balancing, until its engine has counted it.
+const charsPerToken = 4
+
+func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request {
+	sampling := plan.Sampling
+	if prompt.MaxTokens > 0 {
+		sampling.MaxTokens = min(sampling.MaxTokens, prompt.MaxTokens)
+	}
+	model, version := plan.Model, plan.Version
+	if prompt.Policy != "" {
+		model, version = plan.Fixed[prompt.Policy], 0
+	}
+	id := rollout.TurnID{EpisodeRef: plan.Ref, WarmUp: plan.warmUp, Phase: index,
+		Agent: prompt.Agent}.RequestID(plan.Attempt)
+	return rollout.Request{
+		ID:           id,
+		Episode:      plan.Ref,
+		Agent:        prompt.Agent,
+		Phase:        phase,
+		Model:        model,
+		Version:      version,
+		Prompt:       prompt.Text,
+		Constraint:   prompt.Constraint,
+		Sampling:     sampling,
+		Seed:         requestSeed(plan.Seed, id),
+		Stop:         prompt.Stop,
+		Timeout:      plan.Timeouts.Completion,
+		PromptTokens: len(prompt.Text) / charsPerToken,
+		// OutputTokens stays unknown: what the run's answers were like lately tells more than the longest one allowed.
+	}
+}
+
+// requestSeed gives every turn of every attempt its own stream, in the non-negative range that engines accept.
+func requestSeed(seed int64, id string) int64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s", seed, id)
+	return int64(h.Sum64() >> 1)
+}
