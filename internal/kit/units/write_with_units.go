@@ -6,17 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 )
-
-// Few lists the first of many names, and how many more there are.
-func Few(names []string, most int) string {
-	text := strings.Join(names[:min(most, len(names))], ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
 
 // Seconds writes a duration: "0.42 s", "8.3 s", "150 s".
 func Seconds(sec float64) string { return Number(sec) + " s" }

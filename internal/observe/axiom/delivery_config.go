@@ -7,7 +7,7 @@
 // moves nothing. Delivery is at least once: after a doubtful answer a batch is sent again with the same event_id.
 //
 // What an answer means is the pure function react; what becomes of a batch over many answers is the pure machine
-// delivery. Start reading at Shipper, then batch_delivery.go and react_to_answer.go.
+// delivery. Start reading at Shipper, then isolate_refused_events_in_batch.go and react_to_ingest_answer.go.
 package axiom
 
 import (

@@ -74,3 +74,13 @@ func (g identities) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID
 	_, span := g.NewIDs(ctx)
 	return span
 }
+
+// Exemplar is the labels under which a measurement of a group is found among the traces; nil where it is not traced.
+func (e *Exporter) Exemplar(run rollout.RunName, group rollout.GroupSeq) map[string]string {
+	ref := rollout.GroupRef{Run: run, Seq: group}
+	if !e.Traces() || !inSample(ref, e.cfg.Ratio) {
+		return nil
+	}
+	id := groupSpan(ref)
+	return map[string]string{"trace_id": id.trace.String(), "span_id": id.span.String()}
+}

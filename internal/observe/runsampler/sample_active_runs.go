@@ -3,18 +3,15 @@
 package runsampler
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/tokenrates"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -117,65 +114,6 @@ func (s *Sampler) sampleAll(ctx context.Context, now time.Time) error {
 	return errors.Join(append(faults, s.windUpAll(ctx, now))...)
 }
 
-// windAtOnce bounds how many runs are wound up in a turn: the first time it may be all that have ever ended.
-const windAtOnce = 256
-
-// windUpAll winds up the runs that are over.
-func (s *Sampler) windUpAll(ctx context.Context, now time.Time) error {
-	runs, err := s.buffer.Winding(ctx)
-	if err != nil {
-		return err
-	}
-	var faults []error
-	for i := range min(windAtOnce, len(runs)) {
-		run := runs[(s.wound+i)%len(runs)] // others each turn, should some of them fail again and again
-		if err := s.windUp(ctx, run, now); err != nil {
-			faults = append(faults, fmt.Errorf("run %s: %w", run, err))
-		}
-	}
-	s.wound += windAtOnce
-	return errors.Join(faults...)
-}
-
-// lastWords is how long after the end of a run workers may still report what its last requests have used.
-const lastWords = 15 * time.Second
-
-// windUp writes the remaining facts of a run that is over. Then the run is not looked at any more.
-func (s *Sampler) windUp(ctx context.Context, run rollout.RunName, now time.Time) error {
-	done, err := s.finish(ctx, run, now)
-	if err == nil && done {
-		var status runstatus.RunStatus
-		status, err = s.buffer.Status(ctx, run)
-		done = now.Sub(status.EndedAt) > lastWords
-	}
-	if rollout.Refused(err, rollout.NoSuchRun) {
-		done, err = true, nil
-	}
-	if err != nil || !done {
-		return err
-	}
-	return s.buffer.WoundUp(ctx, run)
-}
-
-// finish continues the account of a run that is over: the record of its last step is compared, too.
-func (s *Sampler) finish(ctx context.Context, run rollout.RunName, now time.Time) (done bool, err error) {
-	was, seen, err := Waits(ctx, s.buffer, run, now)
-	if err != nil {
-		return false, err
-	}
-	seen.Asked = time.Time{} // no batch is given out any more
-	if was.Complete(seen) {
-		return true, s.tokens.Tell(ctx, run, now, s.alive, true)
-	}
-	counts, err := s.buffer.Counts(ctx, run)
-	if err != nil {
-		return false, err
-	}
-	next, spans, closed := was.Next(seen)
-	events := levels(run, now, telemetry.BufferLevel{Counts: counts}, spans)
-	return false, s.continueWaits(ctx, run, was, next, closed, events[:len(events)-1])
-}
-
 // sample continues the series of a run. If two servers do so at once, the buffer accepts the first.
 func (s *Sampler) sample(ctx context.Context, run runstatus.RunStatus, now time.Time) error {
 	name := run.Spec.Name
@@ -245,56 +183,3 @@ func levels(
 	}
 	return append(others, first)
 }
-
-// evidence is the state of a run's missing groups.
-func (s *Sampler) evidence(ctx context.Context, run runstatus.RunStatus) (starvation.Evidence, error) {
-	awaited, err := s.buffer.Awaited(ctx, run.Spec.Name, mostAwaited)
-	if err != nil {
-		return starvation.Evidence{}, err
-	}
-	e := starvation.Evidence{
-		Need: awaited.Need, Ready: awaited.Ready, Launch: awaited.Launch,
-		Samples: run.Spec.Group.Samples, Engines: s.engines, Starting: starting(s.scaling, s.engines),
-	}
-	for _, g := range awaited.Playing {
-		e.Playing = append(e.Playing, starvation.Group(g))
-	}
-	for _, w := range s.alive {
-		if w.State != enginestate.WorkerAlive || w.Requests == nil {
-			continue
-		}
-		e.Reported = true
-		c := w.Requests[run.Spec.Name]
-		e.Requests.Queued += c.Queued
-		e.Requests.InFlight += c.InFlight
-	}
-	for _, p := range run.Policies {
-		switch p.State {
-		case runstatus.PolicyServing:
-			e.Adapters = []string{p.Adapter} // the newest
-		case runstatus.PolicyLoading:
-			e.Loading = append(e.Loading, p.Adapter)
-		case runstatus.PolicyRejected, runstatus.PolicyRetired:
-		}
-	}
-	return e, nil
-}
-
-// starting is the requests at a time that engines will take which were bought and are not in the fleet yet.
-func starting(v *supply.View, engines []enginestate.Engine) int {
-	if v == nil {
-		return 0
-	}
-	places := 0
-	for i := range v.Engines {
-		bought := &v.Engines[i]
-		known := slices.ContainsFunc(engines, func(e enginestate.Engine) bool { return e.ID == bought.ID })
-		if bought.State == enginestate.EngineStarting && !known {
-			places += cmp.Or(bought.Instance.MaxInFlight, v.Sample.Slots, fleet.DefaultMaxInFlight)
-		}
-	}
-	return places
-}
-
-// mostAwaited bounds how many groups of a batch are looked at.
-const mostAwaited = 256

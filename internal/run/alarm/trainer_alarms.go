@@ -2,7 +2,6 @@ package alarm
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
@@ -51,13 +50,3 @@ func versionRejected(e Evidence) (runstatus.Alarm, bool) {
 		Advice: fmt.Sprintf("fix what it names and publish version %d again; games are played with version %d",
 			newest.Version, e.Run.PolicyVersion)}, true
 }
-
-// patience is how long each alarm must last to be reported, and a run must have gone on: engines and workers that are
-// started together are not there all at once. The others say that something has lasted.
-var patience = map[runstatus.AlarmCode]time.Duration{
-	runstatus.AlarmNoWorker: 10 * time.Second, runstatus.AlarmNoEngine: 10 * time.Second,
-	runstatus.AlarmModel: 10 * time.Second,
-}
-
-// Patience is how long an alarm must last before it is reported.
-func Patience(code runstatus.AlarmCode) time.Duration { return patience[code] }

@@ -57,26 +57,6 @@ func (m *Machine) sync(next func()) {
 	})
 }
 
-// assertAdapters tells the fleet again what the run needs when the fleet's Redis has a new history since the last time:
-// later changes may be lost, whatever became of the run's account.
-func (m *Machine) assertAdapters(history string, next func()) {
-	switch {
-	case history == "" || history == m.FleetHistory || m.State.Over():
-		next()
-		return
-	case m.FleetHistory == "" && len(m.Policies)+len(m.fixedAdapters()) == 0: // nothing was told
-		m.FleetHistory = history
-		next()
-		return
-	}
-	ask(m, AssertAdapters{Status: m.Status()}, func(r Done) {
-		if !r.Failed {
-			m.FleetHistory = history
-		}
-		next()
-	})
-}
-
 // take takes over the buffer's account. What differs though nothing was heard of it is reported: a notification was
 // lost.
 func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -56,26 +55,6 @@ func notRetained(run rollout.RunName, step string, oldest int64) error {
 		"the batch of step %s of run %s was trained on and is not kept; the oldest one kept is step %d; retain_steps of the "+
 			"service configuration says how many are kept: at least as many steps as lie between two checkpoints of the "+
 			"trainer should be", step, run, oldest)
-}
-
-// Share is one rank's part of a batch: the trajectories are cut, in order, into World parts that differ by one
-// trajectory at most. The parts of all ranks are the batch. The zero Share is all of it.
-type Share struct{ Rank, World int }
-
-// Validate reports a share that cannot be.
-func (sh Share) Validate() error {
-	if sh == (Share{}) || sh.World > 0 && 0 <= sh.Rank && sh.Rank < sh.World {
-		return nil
-	}
-	return rollout.Refuse(rollout.Invalid, "rank %d of world %d: ranks go from 0 to world - 1", sh.Rank, sh.World)
-}
-
-// cut is the share's part [from, to) of n trajectories.
-func (sh Share) cut(n int) (from, to int) {
-	if sh.World == 0 {
-		return 0, n
-	}
-	return sh.Rank * n / sh.World, (sh.Rank + 1) * n / sh.World
 }
 
 // Claim is the batch of a step: the first fresh groups in the run's order, by launch or by when they became ready;
@@ -323,15 +302,4 @@ func (s *Store) fetch(ctx context.Context, b *RawBatch) error {
 		b.Groups[i].packed, _ = found[i].Bytes()
 	}
 	return nil
-}
-
-// stamp is an instant as the scripts keep it.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// readStamp reads an instant that the scripts keep; an empty text is the zero time.
-func readStamp(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	return time.Parse(time.RFC3339Nano, text)
 }

@@ -104,3 +104,12 @@ func (w Whereabouts) gone(ref rollout.EpisodeRef) string {
 	}
 	return fmt.Sprintf("group %d is %s without it", ref.Seq, w.State)
 }
+
+// GroupState is where a group is, or went, without the step that it was trained on in: a single call.
+func (s *Store) GroupState(ctx context.Context, ref rollout.GroupRef) (GroupState, error) {
+	r, err := s.evalGroup(ctx, whereaboutsScript, ref)
+	if err != nil {
+		return "", fmt.Errorf("look for group %s: %w", ref, err)
+	}
+	return GroupState(r.str(1)), nil
+}

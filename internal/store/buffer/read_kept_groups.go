@@ -26,15 +26,6 @@ func (s *Store) Group(ctx context.Context, ref rollout.GroupRef) (*rollout.Group
 	return g, nil
 }
 
-// GroupState is where a group is, or went, without the step that it was trained on in: a single call.
-func (s *Store) GroupState(ctx context.Context, ref rollout.GroupRef) (GroupState, error) {
-	r, err := s.evalGroup(ctx, whereaboutsScript, ref)
-	if err != nil {
-		return "", fmt.Errorf("look for group %s: %w", ref, err)
-	}
-	return GroupState(r.str(1)), nil
-}
-
 // EpisodeTurns is an episode with the turns that are kept of it: of its committed group, with advantages; as it was
 // finished; or as far as it has come. Of one that is not kept the refusal says why.
 func (s *Store) EpisodeTurns(ctx context.Context, ref rollout.EpisodeRef) (rollout.Episode, error) {

@@ -285,3 +285,25 @@ func (d *batchDelivery) refusals() map[int]string {
 	}
 	return out
 }
+
+// times finds the events of a part by their times, in microseconds.
+type times map[int64]int
+
+func newTimes(rows []row, p part) times {
+	t := times{}
+	for _, i := range p {
+		t[rows[i].at/1e3] = i
+	}
+	return t
+}
+
+// find is the event that a failure means. A time without digits below the millisecond may have lost them, and means
+// none: whose failures are not found are searched for by halves.
+func (t times) find(text string) (place int, found bool) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.UnixNano()%1e6 == 0 {
+		return 0, false
+	}
+	place, found = t[at.UnixNano()/1e3]
+	return place, found
+}

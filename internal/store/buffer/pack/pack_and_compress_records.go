@@ -6,7 +6,7 @@
 // completion tokens and log-probabilities, and where the time of each turn went. Packing loses nothing but
 // what JSON would lose too, and what of a turn's timing is below a millisecond: times are read back in UTC, and empty
 // slices are read back empty, never nil. Reading survives any bytes: it returns ErrCorrupt, and its memory is bounded
-// by MaxSize. Start reading at Group, then group_codec.go.
+// by MaxSize. Start reading at Group, then group_episode_trajectory_codec.go.
 package pack
 
 import (

@@ -1,7 +1,9 @@
 package pack
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -206,4 +208,16 @@ func (j *Journal) end(ref rollout.EpisodeRef, r *reader) {
 		t.Truncated = r.bool()
 	}
 	j.Finished = &e
+}
+
+// openRecord checks a record's header and finds its columns.
+func openRecord(b []byte) (recordKind, *reader, error) {
+	if len(b) < recordHeader || b[0] != journalMagic {
+		return 0, nil, fmt.Errorf("%w: no record of a journal", ErrCorrupt)
+	}
+	if binary.LittleEndian.Uint32(b[2:]) != crc32.Checksum(b[recordHeader:], castagnoli) {
+		return 0, nil, fmt.Errorf("%w: checksum of a journal's record", ErrCorrupt)
+	}
+	r, err := split(b[recordHeader:])
+	return recordKind(b[1]), r, err
 }

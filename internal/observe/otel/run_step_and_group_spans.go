@@ -130,13 +130,3 @@ func (s *RunSpans) start(name string, id, parent identity, at time.Time, attrs .
 	_, span := s.exporter.tracer.Start(ctx, name, trace.WithTimestamp(at), trace.WithAttributes(attrs...))
 	return span
 }
-
-// Exemplar is the labels under which a measurement of a group is found among the traces; nil where it is not traced.
-func (e *Exporter) Exemplar(run rollout.RunName, group rollout.GroupSeq) map[string]string {
-	ref := rollout.GroupRef{Run: run, Seq: group}
-	if !e.Traces() || !inSample(ref, e.cfg.Ratio) {
-		return nil
-	}
-	id := groupSpan(ref)
-	return map[string]string{"trace_id": id.trace.String(), "span_id": id.span.String()}
-}

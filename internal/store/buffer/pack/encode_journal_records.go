@@ -2,7 +2,6 @@ package pack
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"math"
 	"slices"
@@ -307,16 +306,4 @@ func sealRecord(kind recordKind, w *writer) []byte {
 	b[0], b[1] = journalMagic, byte(kind)
 	binary.LittleEndian.PutUint32(b[2:], crc32.Checksum(columns, castagnoli))
 	return append(b, columns...)
-}
-
-// openRecord checks a record's header and finds its columns.
-func openRecord(b []byte) (recordKind, *reader, error) {
-	if len(b) < recordHeader || b[0] != journalMagic {
-		return 0, nil, fmt.Errorf("%w: no record of a journal", ErrCorrupt)
-	}
-	if binary.LittleEndian.Uint32(b[2:]) != crc32.Checksum(b[recordHeader:], castagnoli) {
-		return 0, nil, fmt.Errorf("%w: checksum of a journal's record", ErrCorrupt)
-	}
-	r, err := split(b[recordHeader:])
-	return recordKind(b[1]), r, err
 }

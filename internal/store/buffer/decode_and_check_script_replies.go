@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -137,4 +138,15 @@ func (sc *script) declares(r reply) bool {
 		}
 		return len(r) == len(kinds)+1
 	})
+}
+
+// stamp is an instant as the scripts keep it.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// readStamp reads an instant that the scripts keep; an empty text is the zero time.
+func readStamp(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339Nano, text)
 }

@@ -1,9 +1,7 @@
 package buffer
 
 import (
-	"encoding/binary"
 	"fmt"
-	"io"
 	"iter"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -86,44 +84,22 @@ func (b *RawBatch) Batch() (*rollout.Batch, error) {
 	return out, nil
 }
 
-// compactMagic begins a batch in compact form; its last byte is the format.
-const compactMagic = "MRB\x01"
+// Share is one rank's part of a batch: the trajectories are cut, in order, into World parts that differ by one
+// trajectory at most. The parts of all ranks are the batch. The zero Share is all of it.
+type Share struct{ Rank, World int }
 
-// WriteCompact writes the batch in compact form: the magic, the run's name, step, version and number of groups,
-// then each group as package pack packs it, with its length before it. Lengths are unsigned varints, the other
-// numbers signed ones. Whole groups are copied as they are stored.
-func (b *RawBatch) WriteCompact(w io.Writer) error {
-	head := []byte(compactMagic)
-	head = binary.AppendUvarint(head, uint64(len(b.Run)))
-	head = append(head, b.Run...)
-	head = binary.AppendVarint(head, int64(b.Step))
-	head = binary.AppendVarint(head, int64(b.TrainerVersion))
-	head = binary.AppendUvarint(head, uint64(len(b.Groups)))
-	if _, err := w.Write(head); err != nil {
-		return fmt.Errorf("write batch: %w", err)
+// Validate reports a share that cannot be.
+func (sh Share) Validate() error {
+	if sh == (Share{}) || sh.World > 0 && 0 <= sh.Rank && sh.Rank < sh.World {
+		return nil
 	}
-	for i := range b.Groups {
-		packed, err := b.Groups[i].repack()
-		if err != nil {
-			return fmt.Errorf("write batch: %w", err)
-		}
-		if _, err := w.Write(binary.AppendUvarint(nil, uint64(len(packed)))); err != nil {
-			return fmt.Errorf("write batch: %w", err)
-		}
-		if _, err := w.Write(packed); err != nil {
-			return fmt.Errorf("write batch: %w", err)
-		}
-	}
-	return nil
+	return rollout.Refuse(rollout.Invalid, "rank %d of world %d: ranks go from 0 to world - 1", sh.Rank, sh.World)
 }
 
-func (g *RawGroup) repack() ([]byte, error) {
-	if g.whole {
-		return g.packed, nil
+// cut is the share's part [from, to) of n trajectories.
+func (sh Share) cut(n int) (from, to int) {
+	if sh.World == 0 {
+		return 0, n
 	}
-	group, err := g.unpack()
-	if err != nil {
-		return nil, err
-	}
-	return pack.Group(group)
+	return sh.Rank * n / sh.World, (sh.Rank + 1) * n / sh.World
 }

@@ -1,0 +1,15 @@
+package units
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Few lists the first of many names, and how many more there are.
+func Few(names []string, most int) string {
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
