@@ -17,7 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
@@ -231,3 +231,21 @@ func (r *Registry) observedKey() string { return r.prefix + "observed" }
 func (r *Registry) changesKey() string  { return r.prefix + "changes" }
 func (r *Registry) wantedKey() string   { return r.prefix + "adapters" }
 func (r *Registry) retiredKey() string  { return r.prefix + "retired" }
+
+// Loaded notes that an engine was found to serve an adapter, so that requests for it need not wait
+// for the Keeper's next look. An engine that is no member is no error.
+func (r *Registry) Loaded(ctx context.Context, id rollout.EngineID, name string) error {
+	err := r.replace(ctx, r.observedKey(), id, func(old string) (any, error) {
+		o, err := decodeObservation(string(id), old)
+		if err != nil || slices.Contains(o.Adapters, name) {
+			return nil, err
+		}
+		o.Adapters = append(o.Adapters, name)
+		slices.Sort(o.Adapters)
+		return o, nil
+	})
+	if err != nil && !rollout.Refused(err, rollout.NoSuchEngine) {
+		return fmt.Errorf("note adapter %s on %s: %w", name, id, err)
+	}
+	return nil
+}

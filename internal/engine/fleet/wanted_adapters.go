@@ -118,21 +118,3 @@ func (r *Registry) Retired(ctx context.Context) ([]string, error) {
 	names, err := r.rdb.ZRange(ctx, r.retiredKey(), 0, -1).Result()
 	return names, redisError("read retired adapters", err)
 }
-
-// Loaded notes that an engine was found to serve an adapter, so that requests for it need not wait
-// for the Keeper's next look. An engine that is no member is no error.
-func (r *Registry) Loaded(ctx context.Context, id rollout.EngineID, name string) error {
-	err := r.replace(ctx, r.observedKey(), id, func(old string) (any, error) {
-		o, err := decodeObservation(string(id), old)
-		if err != nil || slices.Contains(o.Adapters, name) {
-			return nil, err
-		}
-		o.Adapters = append(o.Adapters, name)
-		slices.Sort(o.Adapters)
-		return o, nil
-	})
-	if err != nil && !rollout.Refused(err, rollout.NoSuchEngine) {
-		return fmt.Errorf("note adapter %s on %s: %w", name, id, err)
-	}
-	return nil
-}

@@ -35,15 +35,3 @@ func sorted(members []Member) []Member {
 	}
 	return all
 }
-
-// byID is the engines in order, those whose requests must be given back as lost ones.
-func byID(engines []enginestate.Engine) []enginestate.Engine {
-	all := slices.Clone(engines)
-	slices.SortFunc(all, func(a, b enginestate.Engine) int { return cmp.Compare(a.ID, b.ID) })
-	for i := range all {
-		if all[i].Recalled {
-			all[i].State = enginestate.EngineLost
-		}
-	}
-	return all
-}

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -183,4 +184,16 @@ func (d *Division) partition(able []int, slots, n int, k *uint64) []int {
 		}
 	}
 	return parts
+}
+
+// byID is the engines in order, those whose requests must be given back as lost ones.
+func byID(engines []enginestate.Engine) []enginestate.Engine {
+	all := slices.Clone(engines)
+	slices.SortFunc(all, func(a, b enginestate.Engine) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range all {
+		if all[i].Recalled {
+			all[i].State = enginestate.EngineLost
+		}
+	}
+	return all
 }

@@ -338,3 +338,11 @@ func (m *Machine) cancel(seqs []rollout.GroupSeq, next func()) {
 	}
 	m.do(CancelGames{Seqs: seqs}, next)
 }
+
+// groupEnded takes a group out of play.
+func (m *Machine) groupEnded(ev GroupEnded) {
+	m.learnVariance(ev)
+	m.leave(ev.Seq, ev.Code)
+	m.needsSync = true
+	m.untold = m.untold || ev.Code != ""
+}

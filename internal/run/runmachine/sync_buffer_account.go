@@ -30,14 +30,6 @@ type Account struct {
 	FleetHistory  string // of the Redis that holds the fleet; empty: not known
 }
 
-// groupEnded takes a group out of play.
-func (m *Machine) groupEnded(ev GroupEnded) {
-	m.learnVariance(ev)
-	m.leave(ev.Seq, ev.Code)
-	m.needsSync = true
-	m.untold = m.untold || ev.Code != ""
-}
-
 // sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told its progress; while the
 // buffer does not answer, the run goes by its own account.
 func (m *Machine) sync(next func()) {

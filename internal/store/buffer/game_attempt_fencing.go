@@ -46,12 +46,6 @@ func (s *Store) Excuse(ctx context.Context, game GameRef, number int) error {
 	return nil
 }
 
-// InPlay reports whether a group is queued or in flight, or not known yet.
-func (s *Store) InPlay(ctx context.Context, ref rollout.GroupRef) (bool, error) {
-	left, err := s.peek(ctx, ref)
-	return left == nil, err
-}
-
 func (g GameRef) field() string {
 	if g.WarmUp {
 		return "warm-up"

@@ -113,3 +113,9 @@ func (s *Store) GroupState(ctx context.Context, ref rollout.GroupRef) (GroupStat
 	}
 	return GroupState(r.str(1)), nil
 }
+
+// InPlay reports whether a group is queued or in flight, or not known yet.
+func (s *Store) InPlay(ctx context.Context, ref rollout.GroupRef) (bool, error) {
+	left, err := s.peek(ctx, ref)
+	return left == nil, err
+}

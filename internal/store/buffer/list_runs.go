@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
-	"github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // Runs is the status of every run, by name.
@@ -101,14 +100,6 @@ func (s *Store) Winding(ctx context.Context) ([]rollout.RunName, error) {
 	}
 	slices.Sort(runs)
 	return runs, nil
-}
-
-// WoundUp records that all facts of an ended run are written. From then on only its events may wait, for their sinks.
-func (s *Store) WoundUp(ctx context.Context, run rollout.RunName) error {
-	if err := store.NoteScope(ctx, s.rdb, s.prefix, run); err != nil {
-		return trouble("wind up a run", err)
-	}
-	return trouble("wind up a run", s.runs.WoundUp(ctx, run))
 }
 
 // Expired is up to limit runs that have been over since before a time, or that ended before the newest so many that

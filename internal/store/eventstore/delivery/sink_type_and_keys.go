@@ -3,7 +3,7 @@
 // Lease sees to it that one shipper does; Trim keeps the bounds. What is not shipped is let go only above a bound, and
 // counted. There is one sink.
 //
-// Start reading at Sink, then sink_cursor.go.
+// Start reading at Sink, then sink_cursor_and_unshipped_events.go.
 package delivery
 
 import (

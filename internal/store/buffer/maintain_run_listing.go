@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 )
 
 // The index of runs and the lives of names lie on hash slots of their own. In a Cluster their node may come back older
@@ -49,4 +50,12 @@ func (s *Store) unlistDeleted(ctx context.Context, run rollout.RunName) error {
 		return nil // never opened, or Redis has forgotten it: its workflow opens it again
 	}
 	return s.Delete(ctx, run)
+}
+
+// WoundUp records that all facts of an ended run are written. From then on only its events may wait, for their sinks.
+func (s *Store) WoundUp(ctx context.Context, run rollout.RunName) error {
+	if err := store.NoteScope(ctx, s.rdb, s.prefix, run); err != nil {
+		return trouble("wind up a run", err)
+	}
+	return trouble("wind up a run", s.runs.WoundUp(ctx, run))
 }
