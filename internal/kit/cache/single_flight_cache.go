@@ -1,4 +1,5 @@
-// Package cache makes a value once for all callers that ask at about the same time, and keeps it for later ones.
+// Package cache makes a value once for all callers that ask at about the same time, and keeps it for later ones. When a
+// value is too old is for each caller to say. Start reading at Cache.Of.
 package cache
 
 import (

@@ -1,6 +1,7 @@
 // Package eventscript replays the scripts by which state machines are tested. A line that begins with ">" is an event,
 // the lines below it are what the event brought, and the rest, after "#", is for the reader. With -update the scripts
-// are rewritten with what their events bring now; read that difference: it is the specification that changes.
+// are rewritten with what their events bring now; read that difference: it is the specification that changes. Start
+// reading at Run.
 package eventscript
 
 import (

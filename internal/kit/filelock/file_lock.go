@@ -1,4 +1,5 @@
-// Package filelock is locks between the processes of a host that the kernel releases when their holder dies.
+// Package filelock takes locks between the processes of a host, which the kernel releases when their holder dies. Start
+// reading at Lock.
 package filelock
 
 import (

@@ -1,6 +1,6 @@
-// Package markdowntest holds tables of pages to what they are made from. A page has a table between two marks, and the
-// test of whoever owns the facts makes it again: the page is wrong where the two differ, and is rewritten when that is
-// asked for.
+// Package markdowntest tests that tables in pages are what their source makes of them. A page has a table between two
+// marks. The test of whoever owns the facts makes the table again: the page is wrong where the two differ, and is
+// rewritten when that is asked for.
 //
 // Start reading at Hold.
 package markdowntest

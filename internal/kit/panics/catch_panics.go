@@ -1,5 +1,6 @@
 // Package panics makes a panic the failure of one piece of work, where that is one caller's and not the process's: a
-// request, a page, an analysis. A goroutine that nobody else recovers is to run such work in Catch.
+// request, a page, an analysis. A goroutine that nobody else recovers is to run such work in Catch. Start reading at
+// Watch.Catch.
 package panics
 
 import (

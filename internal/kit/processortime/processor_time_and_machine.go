@@ -1,5 +1,6 @@
-// Package processortime reads what processes have used of the processors, by Linux' own account, and what the machine
-// is: other work on it makes a measurement last longer, and changes little of this.
+// Package processortime reads how much processor time processes have used, as Linux counts it, and describes the
+// machine. Other work on the machine makes a measurement last longer, but changes its processor time little. Start
+// reading at Of.
 package processortime
 
 import (

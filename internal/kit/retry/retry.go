@@ -1,5 +1,5 @@
 // Package retry repeats a call at a fixed pace until it succeeds, and tells a log of a service that does not answer.
-// Callers whose waits grow have their own.
+// Callers whose waits grow have their own. Start reading at Until.
 package retry
 
 import (

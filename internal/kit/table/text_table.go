@@ -1,6 +1,6 @@
-// Package table writes rows of text as columns for a terminal: names to the left, numbers to the
-// right, and never wider than the terminal. It knows no colours and no units; callers put units
-// into the headings. text/tabwriter aligns all columns to the same side and never shortens, which is why this exists.
+// Package table writes rows of text as columns for a terminal: names to the left, numbers to the right, and never wider
+// than the terminal. It knows no colours and no units; callers put units into the headings. text/tabwriter aligns all
+// columns to the same side and never shortens, which is why this exists. Start reading at Table.
 package table
 
 import (

@@ -1,5 +1,5 @@
 // Package units writes durations, sizes and shares with their units, in about three digits, and the first of many
-// names: what a person compares.
+// names: what a person compares. Start reading at Number.
 package units
 
 import (

@@ -1,4 +1,4 @@
-// Package version names the build of this program.
+// Package version names the build of this program. Start reading at Build.
 package version
 
 import (

@@ -8,6 +8,8 @@
 // Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per
 // run and engine from the usage of answered requests (millrace_tokens_total), per engine from the engines' own counters
 // (millrace_engine_tokens_total). Tokens per second are the rate() of either; rates per call cannot be added.
+//
+// Start reading at Metrics, then Metrics.Emit.
 package prom
 
 import (

@@ -1,4 +1,5 @@
-// Package temporalcli finds the Temporal CLI, and says how it is told to run the Temporal dev server.
+// Package temporalcli finds the Temporal CLI, and says how it is told to run the Temporal dev server. Start reading at
+// Find.
 package temporalcli
 
 import (

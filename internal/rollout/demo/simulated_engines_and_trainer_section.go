@@ -1,5 +1,5 @@
 // Package demo is the section of a run's file that sizes what millrace dev simulates around the run. It is no part of
-// the run's spec: millrace dev, simulate and plan read it, the service does not keep it.
+// the run's spec: millrace dev, simulate and plan read it, the service does not keep it. Start reading at Section.
 package demo
 
 import (

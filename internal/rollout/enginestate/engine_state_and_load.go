@@ -1,4 +1,5 @@
-// Package enginestate is what is known of engines and workers: states, loads, breakers, demand.
+// Package enginestate is what is known of engines and workers: states, loads, breakers, demand. It holds values;
+// packages fleet and workerregistry keep them in Redis. Start reading at Engine, then Worker.
 package enginestate
 
 import (

@@ -1,4 +1,5 @@
-// Package runspec is what a run is asked to be: the types of a run spec.
+// Package runspec is what a run is asked to be: the types of a run spec. Package spec has the keys, defaults and
+// bounds. Start reading at Spec.
 package runspec
 
 import (

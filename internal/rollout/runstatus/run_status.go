@@ -1,4 +1,5 @@
-// Package runstatus is what is known of a run: its status, the mark of its account, policies, alarms, load probes.
+// Package runstatus is what is known of a run: its status, the mark of its account, policies, alarms, load probes. It
+// holds values; package runmachine decides them, and package buffer keeps them for readers. Start reading at RunStatus.
 package runstatus
 
 import (

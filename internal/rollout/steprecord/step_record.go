@@ -1,4 +1,5 @@
-// Package steprecord is what trainer and service know about one step: phases, waits, groups, engines, starvation.
+// Package steprecord is what trainer and service know about one step: phases, waits, groups, engines, starvation. What
+// to conclude from records is the business of package diagnosis. Start reading at StepRecord.
 package steprecord
 
 import (

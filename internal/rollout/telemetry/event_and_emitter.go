@@ -1,6 +1,6 @@
-// Package telemetry is the events that Millrace reports about itself, as typed values, and
-// the interface that takes them. It ships nothing: telemetry/store keeps events in Redis and
-// telemetry/axiom sends them to Axiom. Emitting never blocks and never fails the work.
+// Package telemetry is the events that Millrace reports about itself, as typed values, and the interface that takes
+// them. It ships nothing: internal/store/eventstore keeps events in Redis, and internal/observe/axiom sends them to
+// Axiom. Emitting never blocks and never fails the work.
 //
 // An event flattens to one JSON object with a kind, a time, an id for deduplication and
 // snake_case fields with units in their names. Start reading at Event and Emitter.

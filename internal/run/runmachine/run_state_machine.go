@@ -1,6 +1,6 @@
 // Package runmachine decides what a run does about its groups, its policy versions and its end. It takes events and
 // returns commands; the run's workflow performs them.
-// Start at Machine.Handle; testdata/scripts is the specification.
+// Start reading at Machine.Handle; testdata/scripts is the specification.
 package runmachine
 
 import (

@@ -1,6 +1,6 @@
 // Package browsersession keeps in Redis which browsers are logged in to the page, for all servers of a deployment. A
 // session is a random id. Redis holds only its digest and the digest of its token: a reader of Redis can neither take
-// over a session nor learn a token.
+// over a session nor learn a token. Start reading at Store.
 package browsersession
 
 import (

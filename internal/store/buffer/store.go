@@ -8,8 +8,8 @@
 // again, kept until RetainSteps later steps are completed. Groups that leave are counted by why and by length. Only
 // the trainer process announced last is served. The keys of a run's account share a hash tag, so that a Redis Cluster
 // will do, and so do those of each game, its journal and its last state: a run's games are spread over all nodes. The
-// scripts read no clock. Each script also writes the facts that tell of what it did, where telemetry/store keeps them:
-// one is not there without the other.
+// scripts read no clock. Each script also writes the facts that tell of what it did, where
+// internal/store/eventstore keeps them: one is not there without the other.
 //
 // Redis may come back older than it was, or empty. Each trainer that is announced, batch that is granted and step that
 // is completed raises the account's mark, which the run's workflow has in Temporal before the trainer is told. After a

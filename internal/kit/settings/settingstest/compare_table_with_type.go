@@ -1,4 +1,5 @@
-// Package settingstest holds a table of keys to the type of the documents that are read by it. Start reading at Hold.
+// Package settingstest tests that a table of keys fits the type of the documents that are read by it. Start reading at
+// Hold.
 package settingstest
 
 import (

@@ -1,4 +1,4 @@
-// Package oteltest is a collector of OTLP over HTTP that keeps what it is sent, for tests.
+// Package oteltest is a collector of OTLP over HTTP that keeps what it is sent, for tests. Start reading at Collector.
 package oteltest
 
 import (

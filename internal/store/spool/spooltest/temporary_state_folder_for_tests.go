@@ -1,4 +1,5 @@
-// Package spooltest keeps what waits on the disk in a folder of the tests' own, away from the user's.
+// Package spooltest keeps what waits on the disk in a folder of the tests' own, away from the user's. Start reading at
+// Main.
 package spooltest
 
 import (

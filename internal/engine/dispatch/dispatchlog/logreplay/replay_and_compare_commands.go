@@ -1,5 +1,5 @@
 // Package logreplay plays the log of a worker's scheduler again: its events at their times, given to a
-// dispatch.Scheduler in virtual time, must bring the very same commands.
+// dispatch.Scheduler in virtual time, must bring the very same commands. Start reading at Run.
 package logreplay
 
 import (
