@@ -225,3 +225,20 @@ func (s *Store) groupKeys(run rollout.RunName, seqs []string) []string {
 	}
 	return keys
 }
+
+// Forget forgets a run that was opened and never said a word, so that it may be opened with another spec, and
+// reports whether it was one.
+func (s *Store) Forget(ctx context.Context, run rollout.RunName) (bool, error) {
+	generation, err := s.rdb.HGet(ctx, s.key(run, "run"), "generation").Int64() // of a trainer that was early
+	if err != nil && err != redis.Nil {
+		return false, trouble("forget run", err)
+	}
+	if err := s.live(ctx, run.Plain(), run.Life(), generation); err != nil {
+		return false, err
+	}
+	forgotten, err := s.did(ctx, "forget run", forgetScript, run)
+	if forgotten {
+		s.known.forget(run)
+	}
+	return forgotten, err
+}
