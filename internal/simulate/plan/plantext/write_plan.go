@@ -1,4 +1,5 @@
-// Package plantext writes a plan for a person: the table of settings, the recommendation, and what it rests on.
+// Package plantext writes a plan for a person: the table of settings, the recommendation, and what it rests on. What
+// it recommends is decided in package plan. Start reading at Write.
 package plantext
 
 import (

@@ -1,5 +1,5 @@
 // Package prediction holds simulated runs to live ones: variants of a run, predicted from the record of that run
-// alone. Tests and trials use it, the product does not.
+// alone. Tests and trials use it, the product does not. Start reading at Predict.
 package prediction
 
 import (

@@ -1,5 +1,5 @@
 // Package scaledfleet lets the service's scaling machine decide how many engines a simulated run has. Tests and trials
-// use it, the product does not: it scales live engines.
+// use it, the product does not: it scales live engines. Start reading at Run.
 package scaledfleet
 
 import (

@@ -1,4 +1,5 @@
-// Command faultscore tries diagnosis on runs with known faults and prints what became of it.
+// Command faultscore tries diagnosis on runs with known faults and prints what became of it. The cases and their
+// scores are package faultsuite's. Start reading at run.
 package main
 
 import (
