@@ -287,3 +287,44 @@ func (in *injector) complain(format string, args ...any) {
 	in.service.say("  VIOLATION %s", text)
 	in.violations = append(in.violations, text)
 }
+
+// inTheMiddle reports whether the run has steps behind it and enough before it to be seen going on.
+func (in *injector) inTheMiddle() bool {
+	p := in.watch.current()
+	_, account := in.watch.now()
+	return p.number > 0 && account.NextStep > 0 && int(account.NextStep)+p.cfg.Depth+1 < p.cfg.Steps
+}
+
+// nameFault does a fault of a name or an end.
+func (in *injector) nameFault(ctx context.Context, f Fault) (back func(), err error) {
+	switch f.Kind {
+	case TerminateGroup:
+		return in.terminateGroup(ctx)
+	case TerminateRun:
+		if _, err := in.service.temporal.terminate(ctx, "Run", 0); err != nil {
+			return nil, err
+		}
+		return in.startAgain(ctx), nil
+	case ForgetRun:
+		if err := in.service.temporal.forget(ctx, "Run"); err != nil {
+			return nil, err
+		}
+		return in.startAgain(ctx), nil
+	case TerminateFleet:
+		if _, err := in.service.temporal.terminate(ctx, "Fleet", 0); err != nil {
+			return nil, err
+		}
+		return func() { in.expect(ctx, f, "the fleet has a keeper again", in.service.temporal.runs("Fleet")) }, nil
+	case HangLoad:
+		return in.hangLoad(ctx, f)
+	case EnginesOutage:
+		return in.cutEngines(), nil
+	case PublishAgain, PublishOther:
+		return nil, in.publish(ctx, f.Kind == PublishOther)
+	case SecondDeployment:
+		return nil, in.secondDeployment(ctx)
+	case EndWorker:
+		return nil, in.signal(in.process(ctx, "worker", f.Index), syscall.SIGTERM)
+	}
+	return nil, fmt.Errorf("nobody knows how to do %s", f.Kind)
+}

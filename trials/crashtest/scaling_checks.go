@@ -186,3 +186,14 @@ func (in *injector) finishScaling(ctx context.Context) {
 		in.complain("the harness has left engines unable to start") // a fault that was not taken back
 	}
 }
+
+// plausibleCost says why a cost cannot be that of engines that ran so long; "": it can. While nobody looks at the
+// fleet, scaling takes it for what it was, so that a quarter is allowed for.
+func plausibleCost(cost, seconds, perHour float64) string {
+	want := seconds / 3600 * perHour
+	const least = 0.02 // $: what a few looks cost
+	if d := cost - want; d > want/4+least || -d > want/4+least {
+		return fmt.Sprintf("scaling says that the fleet has cost $%.3f, and the engines that ran cost $%.3f", cost, want)
+	}
+	return ""
+}

@@ -4,170 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/millrace/millrace/internal/engine/fleet"
-	"github.com/millrace/millrace/internal/kit/filelock"
-	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/kit/retry"
-
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/scaling/scaledfleet"
 	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/trials/stack"
 )
-
-// What happens to a fleet that scales. All are of the deck Scaling.
-const (
-	ScaleUp   Kind = "scale-up"   // more engines are wanted
-	ScaleDown Kind = "scale-down" // fewer are
-	// KillWhileStarting has engines bought, and kills every worker and a starting engine in the middle of it.
-	KillWhileStarting Kind = "kill-while-starting"
-	// KillReady has an engine bought and kills it, or its keeper, as soon as it serves.
-	KillReady Kind = "kill-ready"
-	// KillDraining has an engine given back and kills it, or its keeper, while it is drained.
-	KillDraining Kind = "kill-draining"
-	// FreezeWorker stops a worker in the middle of a change, for longer than its leases.
-	FreezeWorker Kind = "freeze-worker"
-	// FailProvider and HangProvider keep the provider from listing engines while some are given back or bought.
-	FailProvider Kind = "fail-provider"
-	HangProvider Kind = "hang-provider"
-	// FailStarts has engines bought that end in their cold start, for a while.
-	FailStarts Kind = "fail-starts"
-	// TerminateScaling terminates the workflow that scales the fleet.
-	TerminateScaling Kind = "terminate-scaling"
-)
-
-// Scaling is the deck of what happens to a fleet that scales, mixed with deaths.
-const Scaling Deck = "scaling"
-
-// ScalingKinds lists the kinds of the deck of scaling, where Redis is laid out so. All other kinds than its own find a
-// fleet that is being changed, every second time.
-func ScalingKinds(redis Layout) []Kind {
-	kinds := []Kind{
-		ScaleUp, ScaleUp, ScaleDown, ScaleDown, KillWhileStarting, KillWhileStarting, KillReady, KillDraining, FreezeWorker,
-		FailProvider, HangProvider, FailStarts, TerminateScaling, KillWorker, KillWorker, KillServer, KillTrainer,
-		KillTemporal, KillRedis, KillAll, StopWorker, StopRedis, EndWorker, TemporalOutage, StaleRedis, TornRedis,
-	}
-	switch redis {
-	case Sentinel:
-		return append(kinds, Failover, Failover, SplitRedis)
-	case Cluster:
-		return append(kinds, Failover, Failover, MoveSlot, MoveSlot)
-	case Single:
-	}
-	return kinds
-}
-
-// Of the engines that are bought: they are reached through the recorder, which listens at the same ports of another
-// address of this host, from the moment that an engine runs at one.
-const (
-	mostBought    = 3
-	boughtPorts   = 500 // none is taken twice, since the recorder stays
-	boughtHost    = "127.0.0.2"
-	boughtCold    = "4s"
-	scalingID     = "millrace/scaling"
-	scalingUpdate = "settings"
-	enginePrice   = 36.0 // $ an hour: a cent a second
-)
-
-// boughtEngines is what the harness knows of engines that are bought.
-type boughtEngines struct {
-	first   int    // port
-	dir     string // of the provider's state
-	release func() // of the file on which they live
-
-	mu     sync.Mutex
-	began  time.Time
-	ledger boughtLedger
-}
-
-// prepareScaling puts the recorder before every engine that is bought, until release.
-func (s *service) prepareScaling(ctx context.Context) (err error) {
-	if s.cfg.Deck != Scaling {
-		return nil
-	}
-	b := &boughtEngines{dir: filepath.Join(s.cfg.Dir, "bought"), began: time.Now()}
-	if b.first, err = freeport.Port(); err != nil {
-		return err
-	}
-	b.first = min(b.first, 65535-boughtPorts)
-	if err := b.writeStarter(); err != nil {
-		return err
-	}
-	unlock, err := filelock.Lock(ctx, filepath.Join(s.cfg.Dir, "lifeline"))
-	if err != nil {
-		return err
-	}
-	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.recordBought(watching, b)
-	}()
-	b.release = func() {
-		stop()
-		<-ended
-		unlock()
-	}
-	s.bought = b
-	return nil
-}
-
-// recordBought puts the recorder before every engine that begins to run, and enters what runs, until ctx is done.
-func (s *service) recordBought(ctx context.Context, b *boughtEngines) {
-	recorded := map[int]bool{}
-	for retry.Pause(ctx, 100*time.Millisecond) == nil {
-		running, _ := b.running()
-		b.mu.Lock()
-		b.ledger.look(time.Now(), running)
-		b.mu.Unlock()
-		for _, p := range running {
-			if recorded[p.port] {
-				continue
-			}
-			_, err := s.recorder.serveAt(fmt.Sprintf("%s:%d", boughtHost, p.port), engines+len(recorded),
-				fmt.Sprintf("127.0.0.1:%d", p.port))
-			if err != nil {
-				s.say("  %v", err) // tried again
-				continue
-			}
-			recorded[p.port] = true
-		}
-	}
-}
-
-// scalingSection is the section of the configuration by which the fleet scales.
-func (s *service) scalingSection() string {
-	if s.bought == nil {
-		return ""
-	}
-	return fmt.Sprintf(`scaling:
-  provider: process
-  policy: fixed
-  engines: %d
-  min: 0
-  max: %d
-  window: 1s
-  price: %g
-  deployment: %s
-  process:
-    command: "/bin/sh %s {millrace} engine simulate --port {port} --speed %s --cold-start %s"
-    env: ["%s={id}"]
-    host: %s
-    ports: %d-%d
-    state_dir: %q
-    lifeline: %q
-    grace: 2s
-`, engines+1, engines+mostBought, enginePrice, prefix, s.bought.starter(), engineSpeed, boughtCold, boughtIDVariable, boughtHost,
-		s.bought.first, s.bought.first+boughtPorts-1, s.bought.dir, filepath.Join(s.cfg.Dir, "lifeline"))
-}
 
 // scalingFault does a fault of scaling.
 func (in *injector) scalingFault(ctx context.Context, f Fault) (back func(), err error) {
@@ -210,23 +57,6 @@ func (in *injector) changeWanted(ctx context.Context, f Fault) {
 		return
 	}
 	_ = retry.Pause(ctx, time.Duration(f.Chance%1500)*time.Millisecond)
-}
-
-// ofScaling reports whether a kind is the deck's own.
-func (k Kind) ofScaling() bool {
-	switch k {
-	case ScaleUp, ScaleDown, KillWhileStarting, KillReady, KillDraining, FreezeWorker, FailProvider, HangProvider,
-		FailStarts, TerminateScaling:
-		return true
-	}
-	return false
-}
-
-// view is what is told of scaling.
-func (in *injector) view(ctx context.Context) (supply.View, error) {
-	registry := scaledfleet.Registry{Registry: fleet.NewRegistry(in.service.rdb, prefix, time.Now)}
-	view, _, err := registry.Scaling(ctx)
-	return view, err
 }
 
 // wantMore has more engines bought. Where as many are as may be, one goes, so that the next one has something to buy.

@@ -5,7 +5,7 @@
 // service took.
 //
 // Times on a shared machine mean little by themselves: the bounds are ratios, and a row that breaks one is measured
-// once more, on a fresh stack. Start reading at Run; the disturbances are listed in disturbance_list_and_other_runs.go.
+// once more, on a fresh stack. Start reading at Run; the disturbances are listed in disturbance_list.go.
 package noisyneighbours
 
 import (

@@ -69,3 +69,22 @@ func (w *watcher) changed(s *scaling.Sample, d scaling.Decision) {
 	case scaling.Configured, scaling.QueueUp, scaling.QueueDown, scaling.Idles, scaling.Wakes:
 	}
 }
+
+// Courses is the sum of all courses of starvation with such a least number of engines.
+func Courses(all []Comparison, least int) Course {
+	var sum Course
+	for i := range all {
+		c := all[i].From[least].Course
+		sum.Purchases += c.Purchases
+		sum.Unfounded += c.Unfounded
+		sum.First += c.First
+		sum.GivenBack += c.GivenBack
+		sum.Undone += c.Undone
+		sum.Restored += c.Restored
+		sum.Flaps += c.Flaps
+		if c.Shortest > 0 && (sum.Shortest == 0 || c.Shortest < sum.Shortest) {
+			sum.Shortest = c.Shortest
+		}
+	}
+	return sum
+}

@@ -61,22 +61,3 @@ func Quantile(values []float64, q float64) float64 {
 	high := min(low+1, len(sorted)-1)
 	return sorted[low] + (sorted[high]-sorted[low])*(at-float64(low))
 }
-
-// Courses is the sum of all courses of starvation with such a least number of engines.
-func Courses(all []Comparison, least int) Course {
-	var sum Course
-	for i := range all {
-		c := all[i].From[least].Course
-		sum.Purchases += c.Purchases
-		sum.Unfounded += c.Unfounded
-		sum.First += c.First
-		sum.GivenBack += c.GivenBack
-		sum.Undone += c.Undone
-		sum.Restored += c.Restored
-		sum.Flaps += c.Flaps
-		if c.Shortest > 0 && (sum.Shortest == 0 || c.Shortest < sum.Shortest) {
-			sum.Shortest = c.Shortest
-		}
-	}
-	return sum
-}

@@ -1,7 +1,8 @@
 // Package benchservice runs the whole service as real processes for measurements: Redis, the Temporal dev server, a
 // server, a worker, and engines in this process that answer at once, or when they are let. Its games are Diplomacy in
-// which no centre changes hands and no unit is lost (see instant_engine.go), so that every phase asks all seven powers
-// and a game may have any number of phases. What is measured on it is its users' business. Start reading at Start.
+// which no centre changes hands and no unit is lost (see made_up_completions.go), so that every phase asks all seven
+// powers and a game may have any number of phases. What is measured on it is its users' business. Start reading at
+// Start.
 package benchservice
 
 import (

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,26 +83,4 @@ func usage(format string, args ...any) error { return usageError{fmt.Sprintf(for
 // say tells a person something.
 func (e environment) say(format string, args ...any) {
 	fmt.Fprintln(e.stderr, termtext.Block(fmt.Sprintf(format, args...)))
-}
-
-// measured is what a benchmark found: as JSON it is itself.
-type measured interface {
-	WriteText(w io.Writer) error
-}
-
-// writeFound writes what a benchmark found as -o says.
-func (e environment) writeFound(format string, found measured) error {
-	if format == "json" {
-		out := json.NewEncoder(e.stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(found)
-	}
-	return found.WriteText(e.stdout)
-}
-
-func checkFormat(format string) error {
-	if format != "table" && format != "json" {
-		return usage("-o %s: use table or json", format)
-	}
-	return nil
 }

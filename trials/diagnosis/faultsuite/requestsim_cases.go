@@ -1,8 +1,10 @@
 package faultsuite
 
 import (
-	"github.com/millrace/millrace/internal/diagnosis"
+	"slices"
 
+	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/trials/diagnosis/requestsim"
 )
@@ -405,4 +407,30 @@ func RequestCases() []Case {
 		return with(latencyWorld(n), func(c *control) { c.Lose(c.Last(n)...) })
 	})
 	return cases
+}
+
+func requestCase(name, injected string, make func(scale int) requestsim.World, want ...diagnosis.CauseName) Case {
+	return Case{Name: name, Injected: injected, Want: want, Play: func(scale int, seed uint64) (Played, error) {
+		w := make(scale)
+		w.Seed = seed
+		if w.EngineRows = w.EngineRows || seed%2 == 0; !w.EngineRows {
+			w.SampleEvery = 0
+		}
+		recorded := requestsim.Play(w)
+		in, err := recordinput.Of(recorded.Record)
+		if err != nil {
+			return Played{}, err
+		}
+		return Played{Record: recorded.Record, Input: in, StepSec: recorded.Steady(steadyTail),
+			With: func(c Change) (float64, bool) {
+				w := make(scale)
+				w.Seed = seed
+				w.Faults = slices.Clone(w.Faults)
+				w.Extra += c.Engines
+				w.Instead.Depth, w.Instead.MaxStaleness = c.Depth, c.MaxStaleness
+				w.SampleEvery = 0
+				w.Until += settling
+				return requestsim.Play(w).Steady(settling / 2), true
+			}}, nil
+	}}
 }

@@ -50,36 +50,3 @@ func (g Gaps) Within(window time.Duration) float64 {
 	n, _ := slices.BinarySearch(g.sorted, window+1)
 	return float64(n) / float64(len(g.sorted))
 }
-
-// GammaShape is the shape of the gamma distribution with this mean and this median, which must lie below it.
-func GammaShape(mean, median time.Duration) float64 {
-	low, high := 0.05, 1000.0
-	for range 100 {
-		shape := math.Sqrt(low * high)
-		if GammaCDF(shape, shape*median.Seconds()/mean.Seconds()) > 0.5 {
-			low = shape // more mass below the median than half: the distribution is too skewed
-		} else {
-			high = shape
-		}
-	}
-	return math.Sqrt(low * high)
-}
-
-// GammaCDF is the probability that a gamma variable of this shape and of scale 1 is at most x (Abramowitz and Stegun,
-// 6.5.29).
-func GammaCDF(shape, x float64) float64 {
-	if x <= 0 {
-		return 0
-	}
-	if x > shape+40*math.Sqrt(shape)+40 {
-		return 1
-	}
-	term := 1 / shape
-	sum := term
-	for n := 1.0; n < 10000 && term > sum*1e-16; n++ {
-		term *= x / (shape + n)
-		sum += term
-	}
-	lg, _ := math.Lgamma(shape)
-	return min(1, sum*math.Exp(-x+shape*math.Log(x)-lg))
-}

@@ -1,7 +1,7 @@
 // Package openloop plays requests that come when they come against modelled engines, through the service's own
 // dispatcher (dispatch_by_service_scheduler.go) or in static batches (send_static_batches.go), and sums up how it
-// went. What is measured, and how exactly, is in metrics.go: the same for every policy, so that policies can be
-// compared.
+// went. What is measured, and how exactly, is in outcome_metrics_and_offered_load.go: the same for every policy, so
+// that policies can be compared.
 //
 // Start reading at Setting and Play.
 package openloop

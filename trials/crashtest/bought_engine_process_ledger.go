@@ -49,14 +49,3 @@ func (l *boughtLedger) look(at time.Time, now []boughtProcess) {
 		l.engines[p.id] = append(known, p)
 	}
 }
-
-// plausibleCost says why a cost cannot be that of engines that ran so long; "": it can. While nobody looks at the
-// fleet, scaling takes it for what it was, so that a quarter is allowed for.
-func plausibleCost(cost, seconds, perHour float64) string {
-	want := seconds / 3600 * perHour
-	const least = 0.02 // $: what a few looks cost
-	if d := cost - want; d > want/4+least || -d > want/4+least {
-		return fmt.Sprintf("scaling says that the fleet has cost $%.3f, and the engines that ran cost $%.3f", cost, want)
-	}
-	return ""
-}

@@ -6,12 +6,8 @@
 package faultsuite
 
 import (
-	"slices"
-
 	"github.com/millrace/millrace/internal/diagnosis"
-	"github.com/millrace/millrace/internal/diagnosis/recordinput"
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
-	"github.com/millrace/millrace/trials/diagnosis/requestsim"
 )
 
 type causeName = diagnosis.CauseName
@@ -83,29 +79,3 @@ const settling = 40
 
 // steadyTail is over how many steps at the end a step time is taken.
 const steadyTail = 12
-
-func requestCase(name, injected string, make func(scale int) requestsim.World, want ...diagnosis.CauseName) Case {
-	return Case{Name: name, Injected: injected, Want: want, Play: func(scale int, seed uint64) (Played, error) {
-		w := make(scale)
-		w.Seed = seed
-		if w.EngineRows = w.EngineRows || seed%2 == 0; !w.EngineRows {
-			w.SampleEvery = 0
-		}
-		recorded := requestsim.Play(w)
-		in, err := recordinput.Of(recorded.Record)
-		if err != nil {
-			return Played{}, err
-		}
-		return Played{Record: recorded.Record, Input: in, StepSec: recorded.Steady(steadyTail),
-			With: func(c Change) (float64, bool) {
-				w := make(scale)
-				w.Seed = seed
-				w.Faults = slices.Clone(w.Faults)
-				w.Extra += c.Engines
-				w.Instead.Depth, w.Instead.MaxStaleness = c.Depth, c.MaxStaleness
-				w.SampleEvery = 0
-				w.Until += settling
-				return requestsim.Play(w).Steady(settling / 2), true
-			}}, nil
-	}}
-}

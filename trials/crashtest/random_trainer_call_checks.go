@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
@@ -19,30 +18,6 @@ import (
 // What a watch does besides claiming: things that other ranks, a replaced trainer and a confused one would do, each
 // with the one answer that is promised. An answer that says that something is unavailable proves nothing and is passed
 // over.
-
-func (w *watch) call(ctx context.Context, method, path string, body any) (apiclient.Answer, error) {
-	return w.callAt(ctx, w.service.Server, method, path, body)
-}
-
-// callAt calls the server at an address.
-func (w *watch) callAt(ctx context.Context, server, method, path string, body any) (apiclient.Answer, error) {
-	client, err := apiclient.New("http://"+server, "", w.service.HTTP)
-	if err != nil {
-		return apiclient.Answer{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	return client.Ask(ctx, method, path, body)
-}
-
-// transient reports whether the service could not answer now.
-func transient(a apiclient.Answer) bool { return a.Status >= http.StatusInternalServerError }
-
-// is reports whether the answer is a refusal for that reason.
-func is(a apiclient.Answer, code rollout.RefusalCode) bool {
-	refused := a.Refusal()
-	return refused != nil && refused.Code() == code
-}
 
 // probe does one of the things, by chance.
 func (w *watch) probe(ctx context.Context, run string, step rollout.Step, account buffer.Account) {

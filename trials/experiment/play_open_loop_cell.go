@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace/millrace/internal/simulate/sim/enginemodel"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
-
 	"github.com/millrace/millrace/trials/experiment/arrivals"
 	"github.com/millrace/millrace/trials/experiment/openloop"
 	"github.com/millrace/millrace/trials/experiment/wholebatch"

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,14 +15,11 @@ import (
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
-	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/observe/runsampler"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/scaling/scaledfleet"
-	"github.com/millrace/millrace/internal/store/buffer"
 	store "github.com/millrace/millrace/internal/store/eventstore"
 	"github.com/millrace/millrace/trials/bench/benchservice"
 )
@@ -200,101 +196,3 @@ const (
 	promptTokens = 440
 	answerTokens = 24
 )
-
-// countedEngine is an engine as the keeper sees it: it is well, and has answered its part of the turns.
-type countedEngine struct {
-	load []*worker
-	said atomic.Int64
-}
-
-var _ fleet.Client = (*countedEngine)(nil)
-
-func (*countedEngine) Health(context.Context) error                      { return nil }
-func (*countedEngine) Version(context.Context) (string, error)           { return "0.11.0", nil }
-func (*countedEngine) LoadAdapter(context.Context, string, string) error { return nil }
-func (*countedEngine) UnloadAdapter(context.Context, string) error       { return nil }
-
-func (*countedEngine) Models(context.Context) ([]vllm.Model, error) {
-	return []vllm.Model{{ID: benchservice.Model}}, nil
-}
-
-func (e *countedEngine) Metrics(context.Context) (vllm.Sample, error) {
-	n := float64(e.said.Add(1))
-	for _, w := range e.load {
-		n += float64(w.turns.Load())
-	}
-	return vllm.Sample{PromptTokens: n * promptTokens, GenerationTokens: n * answerTokens, Running: 1}, nil
-}
-
-func (*countedEngine) Complete(_ context.Context, req rollout.Request) (rollout.Completion, error) {
-	return rollout.Completion{Text: "1", TokenIDs: []int32{1}, Model: req.Model, FinishReason: rollout.FinishStop}, nil
-}
-
-// trainerLoad is a trainer that takes batches as soon as they are there, and needs no time for them.
-type trainerLoad struct {
-	run    rollout.RunName
-	buffer *buffer.Store
-	games  *gameLoad
-	done   *done
-}
-
-// train trains until the context ends.
-func (t *trainerLoad) train(ctx context.Context) error {
-	generation, step, err := t.buffer.Attach(ctx, t.run, nil)
-	if err != nil {
-		return err
-	}
-	changed := make(chan struct{}, 1)
-	follow, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		_ = t.buffer.Follow(follow, func() {}, func(rollout.RunName) { // the next look does without
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	for ; ctx.Err() == nil; step++ {
-		if err := t.step(ctx, generation, step, changed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lookAnyway is how often a claim that waits asks when it hears of nothing.
-const lookAnyway = 2 * time.Second
-
-func (t *trainerLoad) step(ctx context.Context, generation rollout.TrainerGeneration, step rollout.Step,
-	changed chan struct{}) error {
-	for {
-		batch, err := t.buffer.ClaimRaw(ctx, t.run, step, generation, buffer.Share{})
-		if err == nil {
-			if err = batch.WriteCompact(io.Discard); err != nil {
-				return err
-			}
-			break
-		}
-		if !rollout.Refused(err, rollout.NotReady) {
-			return fmt.Errorf("claim step %d: %w", step, err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		case <-time.After(lookAnyway):
-		}
-	}
-	report := steprecord.StepReport{WallSec: 1, Phases: map[steprecord.Phase]float64{steprecord.PhaseTrain: 1}}
-	if _, _, err := t.buffer.Complete(ctx, t.run, step, generation, report, steprecord.FleetView{}); err != nil {
-		return fmt.Errorf("complete step %d: %w", step, err)
-	}
-	version := rollout.PolicyVersion(step) + 1
-	if err := t.buffer.SetVersion(ctx, t.run, version, 0); err != nil {
-		return err
-	}
-	t.games.version.Store(int64(version))
-	t.done.steps.Add(1)
-	return nil
-}
