@@ -203,3 +203,16 @@ func (s series) usual(from, to int) func(i int) float64 {
 		return stat.Median(s.y[p.from:p.to])
 	}
 }
+
+// withKnown adds cuts that are known from elsewhere, where they leave levels of more than a value.
+func (s series) withKnown(cuts, known []int) []int {
+	all := slices.Clone(cuts)
+	for _, at := range known {
+		bounds := withEnds(all, len(s.y))
+		if !slices.ContainsFunc(bounds, func(cut int) bool { return max(cut-at, at-cut) < minSegment }) {
+			all = append(all, at)
+			slices.Sort(all)
+		}
+	}
+	return all
+}

@@ -47,16 +47,3 @@ func (s series) sharpest(from, to, period int) int {
 	}
 	return best
 }
-
-// withKnown adds cuts that are known from elsewhere, where they leave levels of more than a value.
-func (s series) withKnown(cuts, known []int) []int {
-	all := slices.Clone(cuts)
-	for _, at := range known {
-		bounds := withEnds(all, len(s.y))
-		if !slices.ContainsFunc(bounds, func(cut int) bool { return max(cut-at, at-cut) < minSegment }) {
-			all = append(all, at)
-			slices.Sort(all)
-		}
-	}
-	return all
-}
