@@ -1,8 +1,6 @@
 package diagnosis
 
 import (
-	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/millrace/millrace/internal/engine/capacity"
@@ -175,65 +173,6 @@ func (p *replayModel) withCurve(c capacity.Curve) *replayModel {
 		q.fixed = min(1, fixed/alone)
 	}
 	q.curve, q.possible = c, nil
-	return &q
-}
-
-// present is the model of the last level alone, over and over, without an end and without what was before.
-func (p *replayModel) present() *replayModel {
-	q := *p
-	q.groups, q.groupLoop = p.groups[p.groupLoop:], 0
-	q.steps, q.stepLoop = p.steps[p.stepLoop:], 0
-	q.windows, q.total = nil, 0
-	q.first = q.steps[0].take
-	return &q
-}
-
-// steadyStep is the mean step that a model of the present comes to.
-func (p *replayModel) steadyStep() float64 {
-	warm, span := p.span()
-	return endWall(p.replay(warm+span), span)
-}
-
-// stepWith is the steady step of the present level with a change.
-func (p *replayModel) stepWith(c change) float64 { return p.changed(c).present().steadyStep() }
-
-// span is how many steps a replay takes to forget how it began, and how many its steady state is measured over: whole
-// cycles of the depth and of the recorded steps, and enough groups.
-func (p *replayModel) span() (warm, span int) {
-	last := p.steps[len(p.steps)-1]
-	cycle := max(1, min(last.depth, p.stalenessLimit+1))
-	span = max(16, min(steadySteps, 2400/max(1, last.take)))
-	span = (span + cycle - 1) / cycle * cycle
-	return max(8, 3*cycle), span
-}
-
-// endWall is the mean of the last steps.
-func endWall(steps []replayedStep, last int) float64 {
-	return meanWall(steps[max(0, len(steps)-last):])
-}
-
-func meanWall(steps []replayedStep) float64 {
-	sum := 0.0
-	for _, s := range steps {
-		sum += s.wall
-	}
-	return sum / math.Max(1, float64(len(steps)))
-}
-
-// resampled draws groups and steps of the last level with replacement, for n steps.
-func (p *replayModel) resampled(rng *rand.Rand, n int) *replayModel {
-	q := *p
-	take := p.steps[len(p.steps)-1].take
-	q.groups, q.steps = make([]replayGroup, 0, n*take), make([]replayStep, 0, n)
-	for range n * take {
-		q.groups = append(q.groups, p.groups[p.groupLoop+rng.IntN(len(p.groups)-p.groupLoop)])
-	}
-	for range n {
-		s := p.steps[p.stepLoop+rng.IntN(len(p.steps)-p.stepLoop)]
-		last := p.steps[len(p.steps)-1]
-		q.steps = append(q.steps, replayStep{s.compute, s.handover, last.depth, last.take})
-	}
-	q.groupLoop, q.stepLoop, q.first, q.windows, q.total = 0, 0, take, nil, 0
 	return &q
 }
 

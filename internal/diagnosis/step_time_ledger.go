@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -48,26 +47,6 @@ type Loss struct {
 
 // PerStepSec is what one of its steps lost.
 func (l Loss) PerStepSec() float64 { return l.Sec / float64(max(l.Steps, 1)) }
-
-// Older is the summary of steps that are no longer kept one by one.
-type Older struct {
-	To     rollout.Step `json:"to_step"` // the first step that is not in it
-	Ledger Ledger       `json:"ledger"`
-	Shifts []OldShift   `json:"shifts"` // the newest ones, in order
-	// DroppedShifts is how many older ones are not kept.
-	DroppedShifts int `json:"dropped_shifts,omitempty"`
-	// Missing is how many of the steps before To are not in the ledger: no record, or one that cannot be.
-	Missing int `json:"missing_steps,omitempty"`
-}
-
-// OldShift is a change of level among older steps.
-type OldShift struct {
-	At        rollout.Step     `json:"at_step"`
-	Time      time.Time        `json:"at"`
-	BeforeSec float64          `json:"before_seconds"`
-	AfterSec  float64          `json:"after_seconds"`
-	First     steprecord.Phase `json:"first_cause"`
-}
 
 const (
 	// usualPublish is the share of a step that publishing may take and be a part of the work.
