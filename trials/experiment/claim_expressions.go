@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -273,4 +274,40 @@ func figure(m stat.Interval) string {
 		return units.Number(m.Mean)
 	}
 	return units.Number(m.Mean) + " ± " + units.Number(m.Half)
+}
+
+// find is how expressions find the metrics of a result's cells.
+func (r *Result) find(part string, places []Place, metric string) ([]float64, error) {
+	p := slices.IndexFunc(r.Parts, func(p PartResult) bool { return p.Name == part })
+	if p < 0 {
+		return nil, fmt.Errorf("there is no part %s", part)
+	}
+	found := -1
+	for i, cell := range r.Parts[p].Cells {
+		if !stands(cell.At, places) {
+			continue
+		}
+		if found >= 0 {
+			return nil, fmt.Errorf("%s has several cells at %v: name a point of each of its axes", part, places)
+		}
+		found = i
+	}
+	if found < 0 {
+		return nil, fmt.Errorf("%s has no cell at %v", part, places)
+	}
+	values, ok := r.Parts[p].Cells[found].Metrics[metric]
+	if !ok {
+		return nil, fmt.Errorf("%s has no metric %s", part, metric)
+	}
+	return values, nil
+}
+
+// stands reports whether a cell is at all of these places.
+func stands(at, places []Place) bool {
+	for _, place := range places {
+		if !slices.Contains(at, place) {
+			return false
+		}
+	}
+	return true
 }
