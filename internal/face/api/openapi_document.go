@@ -5,7 +5,6 @@ import (
 
 	_ "embed"
 	"encoding/json"
-	"net/http"
 	"reflect"
 	"strings"
 
@@ -75,14 +74,6 @@ func specSchema() *huma.Schema {
 	}
 	return schema
 }
-
-const (
-	get    = http.MethodGet
-	post   = http.MethodPost
-	put    = http.MethodPut
-	patch  = http.MethodPatch
-	remove = http.MethodDelete
-)
 
 // schemaName names the schemas of packages whose types are named like others'.
 func schemaName(t reflect.Type, hint string) string {

@@ -134,3 +134,11 @@ func answeredAs[I, O any](s *Server, op huma.Operation, do func(context.Context,
 
 // listed is a list as JSON writes one: of nothing it is empty, and not null.
 func listed[T any](all []T) []T { return append([]T{}, all...) }
+
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	put    = http.MethodPut
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+)

@@ -4,5 +4,5 @@
 // rules: what it shows is what was recorded.
 //
 // Start reading at Show and SVG. Where provinces lie is in board_geometry.go and standard.json, which a test makes of
-// standard.layout; marks are in unit_and_order_marks.go.
+// standard.layout; marks are in svg_unit_and_order_marks.go.
 package diplomacyview

@@ -1,7 +1,6 @@
 package diplomacyview
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -123,10 +122,4 @@ func mustAct(p diplomacy.Phase, name string, s *diplomacy.Snapshot) bool {
 		return s.Builds[name].Count != 0
 	}
 	return false
-}
-
-// errNotDrawn says why a game has no maps.
-func errNotDrawn(game *diplomacy.SavedGame) error {
-	return fmt.Errorf("game %s is on the board %q, and there is a drawing of the standard board only: where its "+
-		"provinces lie is not known. Its orders and centres can be shown without maps", game.ID, game.Map)
 }

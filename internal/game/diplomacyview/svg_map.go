@@ -135,3 +135,9 @@ func toward(p, q point, r float64) point {
 	}
 	return point{p.x + r*(q.x-p.x)/length, p.y + r*(q.y-p.y)/length}
 }
+
+// errNotDrawn says why a game has no maps.
+func errNotDrawn(game *diplomacy.SavedGame) error {
+	return fmt.Errorf("game %s is on the board %q, and there is a drawing of the standard board only: where its "+
+		"provinces lie is not known. Its orders and centres can be shown without maps", game.ID, game.Map)
+}
