@@ -148,7 +148,7 @@ func summary(r Report, starving bool) string {
 	switch {
 	case r.Verdict == VerdictProblem && starving && r.Findings[0].starved:
 		kind := string(r.Regime.Kind)
-		if r.Regime.Kind == NoRegime || r.Regime.Kind == MixedRegime {
+		if r.Regime.Kind == NoRegime {
 			kind = "starved"
 		}
 		return fmt.Sprintf("%s since step %d. %s", kind, *r.Findings[0].Since, r.Findings[0].Text)
@@ -158,7 +158,7 @@ func summary(r Report, starving bool) string {
 		return fmt.Sprintf("Not enough evidence: %d of the %d steps that it takes.", r.Steps, tooFew)
 	}
 	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s. %s.", units.Seconds(r.Regime.StepSec),
-		units.Percent(1-r.Regime.C.Sec/r.Regime.StepSec), longPhase(r.Levels), usefulText(r.Ledger))
+		units.Percent(1-r.Regime.ComputeSec/r.Regime.StepSec), longPhase(r.Levels), usefulText(r.Ledger))
 }
 
 // longPhase names a phase other than training that takes more than a third of the present steps.
@@ -241,8 +241,8 @@ func nextTime(name string, changes []WhatIf, kind RegimeKind) []string {
 }
 
 // bestChange is the helping change with the shortest step; of those about as good, the first. One that needs staler
-// games is taken only when nothing else helps, and so is one of depth where the fleet is the limit: it helps a little
-// there, and never below P.
+// games is taken only when nothing else helps, and so is one of depth where the fleet is the limit: it helps a
+// little there.
 func bestChange(changes []WhatIf, kind RegimeKind) WhatIf {
 	var best WhatIf
 	last := func(w WhatIf) bool { return w.Staler || w.deeper && kind == CapacityBound }

@@ -2,53 +2,25 @@
 // would change it. It is pure: records in, a report out; it keeps nothing, asks
 // nobody and reads no clock. Collecting the records is left to the caller.
 //
-// # The model
+// # The run
 //
 // The trainer consumes batch k at S(k) = max(end of step k-1, batch ready). Replacements are
 // launched when a batch is taken, so that depth x groups_per_step groups are outstanding, and
-// groups are served oldest first. The steady step time is then
+// groups are served oldest first. A bound by staleness, or in bytes, is a smaller depth.
 //
-//	T = max(C, P, R/D)
+// # The regime
 //
-//	C  compute: what the trainer itself needs for a step, everything but waiting
-//	P  production: work of one batch / capacity of the fleet
-//	R  latency: one batch through an idle fleet, launch to its last group
-//	D  depth: batches outstanding
-//
-// Staleness bounded at admission lets at most max_staleness batches be outstanding beside the one being trained on,
-// and one more between steps. A depth beyond that changes nothing more, groups are then launched when a step is
-// completed, and (R+C)/(max_staleness+1) takes the place of R/D. A bound in bytes is a smaller depth, as the claims
-// show it.
-//
-// The largest term names the regime: compute-bound, capacity-bound (more engines help, depth
-// only moves the onset) or latency-bound (depth helps, engines do not).
-//
-// # What is measured, and how
-//
-// C is the mean of wall minus wait over the current level's steps.
-//
-// P is work / slots. Work is the request-seconds of a batch: the time in flight at engines, summed
-// over the requests of its groups, raised by the groups that were dropped. Slots are requests
-// that the ready engines may hold in flight, less those that other work of the fleet occupies (by
-// Little's law this run alone holds work / T). When the slots are full this is the observed
-// period. When they are not, it is the period the fleet would reach if requests ran no slower
-// with full slots, which makes it a lower bound. When engines have free slots but launched groups
-// are not started, what is short is room for games at the workers, and work and capacity are
-// counted in game-seconds and games.
-//
-// R is the mean over batches of the slowest group. While neither slots nor workers are short, a
-// group takes the time from its launch until it is ready. While they are, queueing is left out, because it
-// is the lack of capacity that P states: a group then takes its slowest episode's wall time less
-// that episode's wait in the dispatch queue, plus the smallest delays seen from launch to start
-// and from the last episode to ready. What remains is as fast as the engines run at the load
-// they had.
+// It names what limits a step, and nothing in it is modelled. A trainer that hardly waits is compute-bound. Where the
+// engines' slots or KV caches are full, or launched groups stand unstarted beside free slots, the run is
+// capacity-bound (more engines help, depth only moves the onset). Slots in use are the requests in flight, by the
+// engines' samples or by Little's law, whichever is more. Where there is room, steps are as long as games take: the
+// run is latency-bound (depth helps, engines do not), unless engines are saturated.
 //
 // # Saturated engines
 //
 // Engines may be the limit while their slots are free: the more requests are in flight, the longer each takes. Package
 // capacity fits by how much, to all loads that the record shows; where the rise of throughput at the present load is
-// below one half, the run is capacity-bound by engine_speed, and R/D is as long as a step only because of the load: a
-// step is then (P^k + rise x (R/D)^k)^(1/k). More depth helps it a little, never below P. Beyond the loads that were
+// below one half, the run is capacity-bound by engine_speed. Beyond the loads that were
 // seen such engines may do more or not; the prediction is between the two, and the outcome open where they differ.
 // Where the loads seen cannot tell, the regime is undecided, and Regime.Probe is the
 // experiment that decides, and so it is where the replay does not meet the record. Loads of times in which engines had

@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/millrace/millrace/internal/kit/stat"
@@ -13,9 +12,7 @@ import (
 // fewerEnginesCause is how the engines went that were there before, and whether they are back.
 func fewerEnginesCause(m *measurements, c *comparison) CauseName {
 	if from, to, ok := eventWindow(m, c, condEngines); ok {
-		ev := nearestEvent(m.events, from, to, c.began(m, condEngines), func(ev Event) bool {
-			return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
-		})
+		ev := nearestEvent(m.events, from, to, c.began(m, condEngines), isLoss)
 		if ev != nil && ev.Kind == EventEngineLeft {
 			return CauseScaleDown
 		}
@@ -59,9 +56,7 @@ func unexplainedLoss(m *measurements, e effect, explained bool) (Cause, bool) {
 	felt := e.after[0]
 	from, _ := m.steps[max(0, felt-m.mostOutstanding()-1)].span()
 	_, to := m.steps[felt].span()
-	ev := decisionBehind(m, nearestEvent(m.events, from, to, to, func(ev Event) bool {
-		return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
-	}))
+	ev := decisionBehind(m, nearestEvent(m.events, from, to, to, isLoss))
 	before, after := m.engines(e.before), m.engines(e.after)
 	if ev == nil || after > (1-moved)*before {
 		return Cause{}, false
@@ -84,108 +79,79 @@ func unexplainedLoss(m *measurements, e effect, explained bool) (Cause, bool) {
 // engines is how many there were on the mean of some steps.
 func (h *history) engines(steps []int) float64 { return h.fleetOver(steps).engines }
 
-// engineDip is some steps in which engines were not there that had been, and came back.
-type engineDip struct {
-	first, last int // positions
-	fewest      float64
-	usual       float64
-}
-
-// engineDips finds them. Engines that had never been ready before are cold ones, and no dip.
-func engineDips(m *measurements) []engineDip {
-	var dips []engineDip
-	most, open := 0.0, -1
-	for i := range m.steps {
-		f := m.steps[i].view().Fleet
-		if f.Engines <= 0 || f.WindowSec <= 0 {
-			continue
-		}
-		switch short := f.Engines < most*(1-moved); {
-		case short && open < 0:
-			dips = append(dips, engineDip{first: i, last: i, fewest: f.Engines, usual: most})
-			open = len(dips) - 1
-		case short:
-			dips[open].last, dips[open].fewest = i, min(dips[open].fewest, f.Engines)
-		default:
-			open = -1
-		}
-		most = max(most, f.Engines)
-	}
-	if open >= 0 { // they are not back
-		dips = dips[:open]
-	}
-	return dips
-}
-
-// enginesBack weighs engines that were lost and have returned: the steps of that time, and of the time that a full
-// buffer took to show it, against the others.
-func enginesBack(m *measurements) []Cause {
+// enginesNotReady weighs engines that were not ready for a time, and are now: the steps of that time, and of the time
+// that a full buffer took to show it, against the others. Engines that had never been ready before were cold.
+func enginesNotReady(m *measurements) []Cause {
 	var out []Cause
-	for _, dip := range engineDips(m) {
-		end := min(len(m.steps), dip.last+1+m.setDepth())
-		during := positions(dip.first, end)
-		var others []int
-		for i := range m.steps {
-			if i < dip.first || i >= end {
-				others = append(others, i)
-			}
-		}
-		if len(others) == 0 {
-			continue
-		}
-		usual := stat.Median(m.values(others, (*step).seconds))
-		excess, worst := 0.0, 0.0
-		for _, i := range during {
-			excess += max(0, m.steps[i].wall-usual)
-			worst = max(worst, m.steps[i].wall)
-		}
-		if worst < (1+moved)*usual || excess < moved*usual {
-			continue
-		}
-		text := fmt.Sprintf("%s of %s engines were ready in steps %d to %d, and are back: the steps until %d took %s more "+
-			"than usual together, the slowest %s instead of %s", units.Number(dip.fewest), units.Number(dip.usual),
-			m.steps[dip.first].no, m.steps[dip.last].no, m.steps[end-1].no, units.Seconds(excess), units.Seconds(worst),
-			units.Seconds(usual))
-		one := decided(CauseEngineBack, IsCause, text, Measured)
-		began, felt := m.steps[dip.first].no, m.steps[dip.first].no
-		for _, i := range during {
-			if m.steps[i].wall >= (1+moved)*usual {
-				felt = m.steps[i].no
-				break
-			}
-		}
-		from, _ := m.steps[dip.first].span()
-		if _, to := m.steps[dip.last].span(); !from.IsZero() {
-			slack := seconds(usual)
-			if ev := decisionBehind(m, nearestEvent(m.events, from.Add(-slack), to, from, func(ev Event) bool {
-				return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft
-			})); ev != nil {
-				one.Event, began = ev, m.stepDuring(ev.At)
-				one.Text = fmt.Sprintf("%s in step %d, felt from step %d: %s", ev.Text, began, felt, one.Text)
-				if ev.Kind == EventEngineLeft {
-					one.Name = CauseScaleDown
-				}
-			}
-		}
-		one.Began, one.Felt = &began, &felt
-		one.Evidence = []Evidence{{text, Measured}}
-		for _, ev := range m.events {
-			if ev.Kind == EventEngineJoined || ev.Kind == EventEngineLost {
-				one.Evidence = append(one.Evidence, Evidence{fmt.Sprintf("%s in step %d", ev.Text, m.stepDuring(ev.At)), Measured})
-			}
-		}
-		one.Fix = &Fix{Text: enginesAreThere}
-		out = append(out, one)
+	n, most := len(m.steps), mostEngines(m)
+	short := func(i int) bool {
+		engines := m.steps[i].view().Fleet.Engines
+		return engines > 0 && engines < (1-moved)*most
 	}
-	if len(out) > 1 {
-		out = out[len(out)-1:]
+	for from := 0; from < n; from++ {
+		to := from
+		for to < n && short(to) {
+			to++
+		}
+		if to == n { // they are not back, or never were gone
+			break
+		}
+		if to > from {
+			out = append(out, notReadyDuring(m, from, to, most)...)
+		}
+		from = to
 	}
-	return out
+	return out[max(0, len(out)-1):]
 }
+
+// notReadyDuring is engines that were not ready in the steps [from, to); none where no step was much longer for it.
+func notReadyDuring(m *measurements, from, to int, most float64) []Cause {
+	end := min(len(m.steps), to+m.setDepth())
+	others := append(positions(0, from), positions(end, len(m.steps))...)
+	usual := stat.Median(m.values(others, (*step).seconds))
+	excess, worst, fewest, felt := 0.0, 0.0, most, end
+	for i := from; i < end; i++ {
+		excess += max(0, m.steps[i].wall-usual)
+		worst = max(worst, m.steps[i].wall)
+		if m.steps[i].wall >= (1+moved)*usual {
+			felt = min(felt, i)
+		}
+		if i < to {
+			fewest = min(fewest, m.steps[i].view().Fleet.Engines)
+		}
+	}
+	if len(others) == 0 || felt == end || excess < moved*usual {
+		return nil
+	}
+	text := fmt.Sprintf("%s of %s engines were ready in steps %d to %d, and all are now: the steps until %d took %s more "+
+		"than usual together, the slowest %s instead of %s", units.Number(fewest), units.Number(most), m.steps[from].no,
+		m.steps[to-1].no, m.steps[end-1].no, units.Seconds(excess), units.Seconds(worst), units.Seconds(usual))
+	one := decided(CauseEngineBack, IsCause, text, Measured)
+	if from == 0 {
+		waits := m.mean(positions(0, len(m.steps)), (*step).wait) * float64(len(m.steps))
+		one.Name, one.Decision = CauseColdEngines, decisionOf(Share{Of: excess / waits})
+	}
+	one.Began, one.Felt = &m.steps[from].no, &m.steps[felt].no
+	one.Fix = &Fix{Text: enginesAreThere}
+	began, _ := m.steps[from].span()
+	_, ended := m.steps[to-1].span()
+	if ev := decisionBehind(m, nearestEvent(m.events, began.Add(-seconds(usual)), ended, began, isLoss)); ev != nil {
+		no := m.stepDuring(ev.At)
+		one.Event, one.Began = ev, &no
+		one.Text = fmt.Sprintf("%s in step %d, felt from step %d: %s", ev.Text, no, *one.Felt, text)
+		if ev.Kind == EventEngineLeft {
+			one.Name = CauseScaleDown
+		}
+	}
+	return []Cause{one}
+}
+
+// isLoss reports whether engines became fewer.
+func isLoss(ev Event) bool { return ev.Kind == EventEngineLost || ev.Kind == EventEngineLeft }
 
 // otherRuns weighs what other work at the engines costs.
 func (p *predictions) otherRuns(_ *measurements, reg *regime, e effect) (Cause, bool) {
-	if reg.P == nil || reg.slots.others() == 0 {
+	if reg.slots.others() == 0 {
 		return Cause{}, false
 	}
 	share := reg.slots.others() / reg.slots.inFlight
@@ -196,7 +162,7 @@ func (p *predictions) otherRuns(_ *measurements, reg *regime, e effect) (Cause, 
 // ownLimit weighs the run's own limit of requests in flight at an engine.
 func (p *predictions) ownLimit(m *measurements, reg *regime, e effect) (Cause, bool) {
 	limit := float64(m.in.Spec.Dispatch.MaxInFlightPerEngine)
-	if limit == 0 || reg.P == nil || m.fleet.engines == 0 {
+	if limit == 0 || m.fleet.engines == 0 {
 		return Cause{}, false
 	}
 	engines := m.fleet.slots / m.fleet.engines
@@ -238,96 +204,4 @@ func loadSecPerStep(m *measurements) float64 {
 		sum += m.loading.in(m.steps[i].span())
 	}
 	return sum / float64(len(m.present)) / max(1, m.fleet.engines)
-}
-
-// coldEngines blames starved steps on engines that were not ready yet, and had never been: with all of them ready from
-// the start, most of the run's waiting would not have been.
-func coldEngines(m *measurements, p *predictions) []Cause {
-	most := mostEngines(m)
-	cold := coldStarvedSteps(m, most)
-	if len(cold) == 0 || m.starving() && m.fleet.engines < most*(1-moved) {
-		return nil
-	}
-	waited, fewest := 0.0, math.Inf(1)
-	for _, i := range cold {
-		waited += m.steps[i].wait()
-		fewest = min(fewest, m.enginesUntil(i))
-	}
-	first, last := m.steps[cold[0]].no, m.steps[cold[len(cold)-1]].no
-	text := fmt.Sprintf("steps %d to %d waited %s with %s of the later %s engines ready",
-		first, last, units.Seconds(waited), units.Number(fewest), units.Number(most))
-	all := 0.0
-	for i := range m.steps {
-		all += m.steps[i].wait()
-	}
-	spared, basis := waited, Measured
-	if saved, known := p.savedByWarmEngines(first, last, waited, most); known {
-		spared, basis = saved*waited, Modelled
-		text += fmt.Sprintf("; had they been ready from the start, it would have been %s less", units.Seconds(spared))
-	}
-	return []Cause{decided(CauseColdEngines, decisionOf(Share{Of: spared / all}), text, basis)}
-}
-
-// coldStarvedSteps is the starved steps whose batches were played, at least in part, before all engines had been ready.
-func coldStarvedSteps(m *measurements, most float64) []int {
-	compute := m.usualCompute()
-	var cold []int
-	seen := 0.0
-	for i := range m.steps {
-		seen = max(seen, m.steps[i].view().Fleet.Engines)
-		if seen >= most*(1-moved) && m.enginesUntil(i) < most*(1-moved) && m.lostBefore(i, most) {
-			break // from here on it is engines that were there, and went
-		}
-		if m.starved(i, compute) && m.enginesUntil(i) < most*(1-moved) {
-			cold = append(cold, i)
-		}
-	}
-	return cold
-}
-
-// savedByWarmEngines is the share of the waits of some steps that would not have been had all engines been ready from
-// the start: by the replay of the run from its start, with groups as they are played now; false where the record does
-// not begin with the run.
-func (p *predictions) savedByWarmEngines(first, last rollout.Step, waited, most float64) (float64, bool) {
-	if p.model == nil || p.model.from > 0 || waited <= 0 {
-		return 0, false
-	}
-	warm := *p.model
-	warm.groups, warm.groupLoop = p.model.groups[p.model.groupLoop:], 0
-	warm.windows, warm.engines = nil, most
-	left := 0.0
-	for k, s := range warm.replay(int(last) + 1) {
-		if k >= int(first) {
-			left += s.wait
-		}
-	}
-	return max(0, 1-left/waited), true
-}
-
-// lostBefore reports whether there were about as many engines as ever before a step, and fewer since.
-func (h *history) lostBefore(i int, most float64) bool {
-	full := false
-	for j := 0; j <= i; j++ {
-		f := h.steps[j].view().Fleet
-		if f.Engines >= most*(1-moved) {
-			full = true
-		} else if full && f.Engines > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// enginesUntil is the mean number of engines from the start of the run to the claim of step i.
-func (h *history) enginesUntil(i int) float64 {
-	sum, total := 0.0, 0.0
-	for j := 0; j <= i; j++ {
-		f := h.steps[j].view().Fleet
-		sum += f.Engines * f.WindowSec
-		total += f.WindowSec
-	}
-	if total == 0 {
-		return math.Inf(1)
-	}
-	return sum / total
 }

@@ -91,10 +91,13 @@ type candidate func(*measurements, *regime, effect) (Cause, bool)
 // First are the things that differ between the steps before and after a jump, by how much of it goes with them; then
 // what costs time in all steps alike, and the terms of the step time themselves.
 func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
-	out := append([]Cause{}, coldEngines(m, p)...)
+	out, unready := []Cause{}, enginesNotReady(m)
 	effects := effectsOf(m)
+	if len(effects) == 0 || effects[0].sec <= 0 || named(unready, CauseColdEngines) {
+		out, unready = append(out, unready...), nil
+	}
 	if len(effects) == 0 || effects[0].sec <= 0 {
-		return append(out, enginesBack(m)...)
+		return out
 	}
 	e, changed, explained := likeliestChange(m, reg, p, effects)
 	out = append(out, changed...)
@@ -102,11 +105,11 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 		out = append(out, lost)
 		explained = explained || lost.Decision == IsCause
 	}
-	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) && !named(out, CauseColdEngines) {
-		out = append(out, enginesBack(m)...)
+	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) {
+		out = append(out, unready...)
 	}
 	for _, decide := range []candidate{
-		configChange, throughput, latencyBound, kvLimited, tooFewWorkers, p.ownLimit, p.otherRuns, p.drops,
+		configChange, ofRegime, kvLimited, p.ownLimit, p.otherRuns, p.drops,
 		p.throttle, staleWait, handover, p.straggler, p.adapterLoads,
 	} {
 		c, ok := decide(m, reg, e)
@@ -242,55 +245,18 @@ func harmless(ev Event) bool {
 	return len(keys) > 0 || verb == "start"
 }
 
-// throughput and latencyBound are the terms of the regime themselves.
-func throughput(_ *measurements, reg *regime, _ effect) (Cause, bool) {
-	if reg.P == nil {
-		return decided(CauseThroughput, Undecided, "the fleet's capacity is not known", Measured), true
-	}
-	text := fmt.Sprintf("the fleet needs %s for a batch, the trainer %s",
-		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
-	switch {
-	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed:
-		return decided(CauseThroughput, IsCause, text, Modelled), true
-	case reg.Kind == CapacityBound && reg.Resource == EngineSlots, reg.Resource == EngineMemory:
-		return decided(CauseThroughput, IsCause, text, Measured), true
-	case reg.Kind == MixedRegime || reg.Kind == NoRegime || reg.Kind == UndecidedRegime:
-		return decided(CauseThroughput, Possible, text, reg.P.Basis), true
-	}
-	return Cause{}, false
-}
-
-func latencyBound(_ *measurements, reg *regime, _ effect) (Cause, bool) {
-	if reg.LatencyPD == nil {
-		return decided(CauseLatency, Undecided, "the groups' durations are not known", Measured), true
-	}
-	text := fmt.Sprintf("a batch takes %s; with %s outstanding one is ready every %s",
-		units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.LatencyPD.Sec))
-	switch {
-	case reg.Kind == LatencyBound:
-		return decided(CauseLatency, IsCause, text, Measured), true
-	case reg.Kind == CapacityBound && reg.Resource == EngineSpeed && reg.speed.RiseHigh < someOf:
-		return Cause{}, false // most of it is the engines' load
-	case reg.Kind == MixedRegime || reg.Kind == UndecidedRegime || reg.explains(reg.LatencyPD):
-		return decided(CauseLatency, Possible, text, Measured), true
-	}
-	return Cause{}, false
-}
-
-func tooFewWorkers(m *measurements, reg *regime, _ effect) (Cause, bool) {
-	if reg.Resource != WorkerSlots {
-		return Cause{}, false
-	}
-	text := fmt.Sprintf("groups stood %s launched and not started while engines had free slots",
-		units.Seconds(m.startGap()))
-	return decided(CauseWorkers, IsCause, text, Measured), true
+// ofRegime is the limit of the step time itself.
+func ofRegime(_ *measurements, reg *regime, _ effect) (Cause, bool) {
+	name := causeOfRegime(reg)
+	text := strings.TrimPrefix(becauseOfRegime(reg), "because ")
+	return decided(name, IsCause, text, Measured), name != CauseStarvation
 }
 
 // drops weighs the groups that are played and not trained on.
 func (p *predictions) drops(m *measurements, reg *regime, e effect) (Cause, bool) {
 	rate := m.dropRate(e.after)
 	text := fmt.Sprintf("%.2f groups dropped for each one trained on%s", rate, dropsOf(m).text())
-	if reg.P == nil {
+	if p.model == nil {
 		return decided(CauseDrops, Undecided, text, Measured), rate > 0
 	}
 	return decided(CauseDrops, e.weigh(p.gain(reg, change{games: 1 / (1 + rate)})), text, Modelled), true

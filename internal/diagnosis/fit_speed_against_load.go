@@ -29,8 +29,6 @@ type engineSpeed struct {
 	capacity.Fit
 	// groupLoad is the requests in flight at an engine while a group was played, by its number.
 	groupLoad map[rollout.GroupSeq]float64
-	// slowed: requests take longer at the same load than they did before.
-	slowed    bool
 	usualLoad float64
 }
 
@@ -60,7 +58,6 @@ func speedBy(m *measurements, loads *engineLoads, groups []playedGroup) engineSp
 	obs := byGroupTimelines(m, loads, groups, s.groupLoad)
 	shifts := shiftsOfSpeed(m, obs)
 	obs = shifts.apart(obs)
-	s.slowed = slowedDown(obs)
 	obs = append(obs, byCounters(m, loads, groups, shifts)...)
 	s.usualLoad = presentLoad(m, s.groupLoad)
 	if s.usualLoad == 0 {
@@ -299,11 +296,6 @@ func sameStretch(o capacity.Observation, inFlight, rate float64) bool {
 	return math.Abs(o.InFlight/inFlight-1) < rounding && math.Abs(o.InFlight/o.Sec/rate-1) < rounding
 }
 
-// slowdowns is how many times as long a request takes as alone: now, and at another load.
-func (s *engineSpeed) slowdowns(at float64) (now, then float64) {
-	return s.Curve.Slowdown(s.Load), s.Curve.Slowdown(at)
-}
-
 // flatBeyond is the curve of engines that do no more beyond the loads that were seen; nil where they have room. Engines
 // that are saturated may do a little more or nothing at all there, as their caches and schedulers have it: the loads
 // that were seen do not tell.
@@ -429,23 +421,6 @@ func (s speedShifts) apart(obs []capacity.Observation) []capacity.Observation {
 	return kept
 }
 
-// slowedDown reports whether requests of the last stretch of one speed take longer than those of the one before.
-func slowedDown(obs []capacity.Observation) bool {
-	times := map[int][]float64{}
-	latest := 0
-	for _, o := range obs {
-		if o.Series < series(0, 0, 1) { // with adapters: the base model is another
-			times[o.Series] = append(times[o.Series], o.Sec)
-			latest = max(latest, o.Series)
-		}
-	}
-	before := latest - series(0, 1, 0)
-	return len(times[before]) > 0 && stat.Median(times[latest]) > (1+moved)*stat.Median(times[before])
-}
-
-// unlike is how many times as fast as another an engine is that is not like it.
-const unlike = 1.5
-
 const (
 	// kvNearlyFull is the share of the KV caches from which on more games may not fit, or no more prefixes be kept.
 	kvNearlyFull = 0.7
@@ -457,27 +432,4 @@ const (
 func (m *measurements) outsideShare() float64 {
 	env := m.mean(m.present, batchSum(func(g *steprecord.GroupView) float64 { return floats.Sum(g.EnvSec) }))
 	return env / max(1e-9, m.mean(m.present, batchSum(gameSec)))
-}
-
-// unevenEngines reports whether engines may differ, or stand still at times: some are slower than others by their own
-// rows; loads of adapters may stop them; or requests became slower, and no rows show that it is all engines alike.
-func unevenEngines(m *measurements, reg *regime) bool {
-	if loadSecPerStep(m) >= minWaitShare*reg.StepSec {
-		return true
-	}
-	if fewer := m.fleet.engines < (1-moved)*mostEngines(m); fewer && !reg.slots.full() {
-		return true // the loads that were seen are of another fleet
-	}
-	if m.fleet.engines < 1+moved {
-		return false
-	}
-	speeds := engineSpeeds(m, m.present)
-	if len(speeds) < 2 {
-		return reg.speed.slowed
-	}
-	var all []float64
-	for _, sec := range speeds {
-		all = append(all, sec)
-	}
-	return slices.Max(all) > unlike*slices.Min(all)
 }

@@ -17,17 +17,13 @@ import (
 func findingsOf(m *measurements, reg *regime, p predictions, causes []Cause, over *slowTime) []Finding {
 	found := []Finding{}
 	for _, f := range []*Finding{
-		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), enginesWereCold(m, causes),
-		slowerBefore(m, over, causes),
+		slowerNow(m, reg, causes), noVariance(m), p.staleLosses(m, reg), slowerBefore(m, over, causes),
 	} {
 		if f != nil && !slices.ContainsFunc(found, func(other Finding) bool { return other.Cause == f.Cause }) {
 			found = append(found, *f)
 		}
 	}
-	if f := starvedBefore(m); f != nil && len(found) == 0 { // nothing explains it better
-		found = append(found, *f)
-	}
-	if f := starvedSoon(m, reg, p.replay); f != nil {
+	if f := p.starvedSoon(m, reg); f != nil {
 		found = append(found, *f)
 	}
 	return found
@@ -94,8 +90,9 @@ func slowerBefore(m *measurements, over *slowTime, causes []Cause) *Finding {
 				Evidence: first.Evidence, Fix: first.Fix}
 		}
 	}
-	if first := firstRoot(causes); first != nil && first.Name == CauseEngineBack && !m.starving() {
-		return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: first.Felt, Text: first.Text + ".",
+	if first := firstRoot(causes); first != nil && !m.starving() &&
+		(first.Name == CauseEngineBack || first.Name == CauseColdEngines) {
+		return &Finding{Cause: first.Name, Verdict: VerdictHealed, Since: first.Felt, Text: upperFirst(first.Text) + ".",
 			Evidence: first.Evidence, Fix: first.Fix}
 	}
 	return nil
@@ -129,13 +126,17 @@ func starvationCause(reg *regime, causes []Cause) CauseName {
 	if first := firstRoot(causes); first != nil {
 		return first.Name
 	}
-	switch reg.Kind {
-	case CapacityBound:
-		if reg.Resource == WorkerSlots {
-			return CauseWorkers
-		}
+	return causeOfRegime(reg)
+}
+
+// causeOfRegime is the limit of the step time as a cause.
+func causeOfRegime(reg *regime) CauseName {
+	switch {
+	case reg.Resource == WorkerSlots:
+		return CauseWorkers
+	case reg.Kind == CapacityBound:
 		return CauseThroughput
-	case LatencyBound:
+	case reg.Kind == LatencyBound:
 		return CauseLatency
 	}
 	return CauseStarvation
@@ -144,15 +145,12 @@ func starvationCause(reg *regime, causes []Cause) CauseName {
 // because is the cause that explains most, and how it shows; without one, the regime.
 func because(reg *regime, causes []Cause) string {
 	text := becauseOfRegime(reg)
-	if first := firstRoot(causes); first != nil && reg.Kind == MixedRegime {
-		text = "because of this"
-	}
 	for _, c := range causes {
 		if c.provenRoot() && !strings.Contains(text, c.Text) { // an operator's change has the text of what it changed
 			text += "; " + c.Text
 		}
 	}
-	return strings.Replace(text, "because of this; ", "because ", 1)
+	return text
 }
 
 func becauseOfRegime(reg *regime) string {
@@ -167,19 +165,17 @@ func becauseOfRegime(reg *regime) string {
 	case reg.Resource == EngineMemory:
 		return "because the engines' KV caches are full: " + reg.memory.text()
 	case reg.Kind == UndecidedRegime:
-		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; whether engines with "+
+		return fmt.Sprintf("because a batch's games take %s, of which a depth of %d hides %s; whether engines with "+
 			"%s requests in flight have room or are saturated cannot be told from the loads that the run has seen",
-			units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.Depth*reg.C.Sec),
+			units.Seconds(reg.LatencySec), reg.Depth, units.Seconds(float64(reg.Depth)*reg.ComputeSec),
 			units.Number(reg.speed.Load))
 	case reg.Kind == CapacityBound:
 		return fmt.Sprintf("because the engines need %s for a batch that is trained on in %s",
-			units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
+			units.Seconds(reg.StepSec), units.Seconds(reg.ComputeSec))
 	case reg.Kind == LatencyBound:
-		return fmt.Sprintf("because a batch's games take %s, of which %s batches outstanding hide %s; "+
+		return fmt.Sprintf("because a batch's games take %s, of which a depth of %d hides %s; "+
 			"the engines have room (%s of their slots in use)",
-			units.Seconds(reg.R.Sec), units.Number(reg.Depth), units.Seconds(reg.Depth*reg.C.Sec), inUse)
-	case reg.Kind == MixedRegime:
-		return "and neither the engines' capacity nor the games' length alone explains it"
+			units.Seconds(reg.LatencySec), reg.Depth, units.Seconds(float64(reg.Depth)*reg.ComputeSec), inUse)
 	}
 	return "which is measured; why, the records cannot say yet"
 }
@@ -223,52 +219,20 @@ func trainerSlower(m *measurements, causes []Cause) *Finding {
 // upperFirst is a text with a capital.
 func upperFirst(text string) string { return strings.TrimSuffix(sentence(text), ".") }
 
-// enginesWereCold is the starved steps of the time before all engines were ready.
-func enginesWereCold(m *measurements, causes []Cause) *Finding {
-	i := slices.IndexFunc(causes, func(c Cause) bool { return c.Name == CauseColdEngines && c.Decision == IsCause })
-	if i < 0 || m.starving() {
-		return nil
-	}
-	f := &Finding{Cause: CauseColdEngines, Verdict: VerdictHealed}
-	f.Text = "Engines were not ready yet: " + causes[i].Text + "."
-	for _, e := range m.events {
-		if e.Kind == EventEngineJoined {
-			f.Evidence = append(f.Evidence, Evidence{e.Text, Measured})
-		}
-	}
-	if m.starvation != nil {
-		since := m.starvation.Since
-		f.Since = &since
-	}
-	return f
-}
-
-// starvedBefore is a wait that is over.
-func starvedBefore(m *measurements) *Finding {
-	s := m.starvation
-	if s == nil || s.Until == nil || s.Share < minWaitShare || s.Steps == 1 { // the ledger has single steps
-		return nil
-	}
-	text := fmt.Sprintf("The trainer waited %s per step from step %d until step %d, and no longer does.",
-		units.Seconds(s.WaitSec), s.Since, *s.Until)
-	return &Finding{Cause: CauseStarvation, Verdict: VerdictHealed, Since: &s.Since, Text: text}
-}
-
 // starvedSoon warns of a starvation that a prefilled buffer still hides.
-func starvedSoon(m *measurements, reg *regime, replay *Fit) *Finding {
+func (p *predictions) starvedSoon(m *measurements, reg *regime) *Finding {
+	replay := p.replay
 	last := m.steps[len(m.steps)-1].no
 	foreseen := replay != nil && replay.Explains && replay.Onset != nil && *replay.Onset > last
-	if m.starving() || !foreseen || !willStarve(m, reg) {
+	if m.starving() || !foreseen || !p.willStarve(m, reg) {
 		return nil
 	}
 	from, to, _ := m.bufferDrain()
 	text := fmt.Sprintf("The buffer is running empty: from about step %d on a step will take %s instead of %s.",
 		*replay.Onset, units.Seconds(replay.StepSec), units.Seconds(reg.StepSec))
 	fell := fmt.Sprintf("batches ready at the claim fell from %.1f to %.1f", from.ready, to.ready)
-	needs := fmt.Sprintf("the engines need %s for a batch, the trainer %s",
-		units.Seconds(reg.P.Sec), units.Seconds(reg.C.Sec))
 	return &Finding{Cause: CauseThroughput, Verdict: VerdictWarning, Since: replay.Onset, Text: text,
-		Evidence: []Evidence{{fell, Measured}, {needs, Measured}}}
+		Evidence: []Evidence{{fell, Measured}}}
 }
 
 // withAlarms puts what keeps the games from being played before everything else: steps can say nothing about games that

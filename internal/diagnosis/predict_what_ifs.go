@@ -50,7 +50,7 @@ func replayOf(m *measurements, reg *regime) predictions {
 	}
 	model, ok := newReplayModel(m, reg)
 	if !ok {
-		if m.starving() || willStarve(m, reg) {
+		if m.starving() {
 			p.missing = []string{"group timelines of the first steps"}
 		}
 		return p
@@ -63,8 +63,7 @@ func replayOf(m *measurements, reg *regime) predictions {
 // predict is the third stage: it replays the run as it was and, if that meets the record, with one thing changed.
 func predict(m *measurements, reg *regime) predictions {
 	p := replayOf(m, reg)
-	known := reg.Kind != NoRegime && reg.P != nil && reg.R != nil
-	if !known || p.model == nil || !m.starving() && !willStarve(m, reg) {
+	if !reg.known(m) || p.model == nil || !m.starving() && !p.willStarve(m, reg) {
 		return p
 	}
 	p.replay = &p.fit
@@ -99,9 +98,9 @@ func (p *predictions) gain(reg *regime, c change) float64 {
 }
 
 // willStarve reports whether a run that does not wait yet consumes faster than it produces.
-func willStarve(m *measurements, reg *regime) bool {
+func (p *predictions) willStarve(m *measurements, reg *regime) bool {
 	_, _, draining := m.bufferDrain()
-	return draining && reg.slots.full() && reg.P != nil && reg.P.Sec > (1+explained)*reg.C.Sec
+	return draining && reg.slots.full() && p.fit.StepSec > (1+explained)*reg.ComputeSec
 }
 
 // fitOf compares the replay with the record: the worse of the median errors over the whole run and over the present
@@ -239,7 +238,7 @@ func (w *WhatIf) otherCurves(model *replayModel, c whatIfChange) {
 	if model.flat != nil { // two curves that differ where nothing was seen: the less the fit is sure, the more of both
 		w.StepSec *= math.Pow(with(*model.flat)/w.StepSec, model.doubt*model.doubt/2)
 	}
-	if model.undecided || c.deeper && (model.uneven || model.unmeasured) {
+	if model.undecided || c.deeper && model.unmeasured {
 		for _, rise := range []float64{0.02, 1} {
 			with(capacity.CurveWith(rise, max(1, model.load), 1))
 		}

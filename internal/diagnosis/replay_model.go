@@ -43,11 +43,8 @@ type replayModel struct {
 	possible []capacity.Curve
 	// flat is the curve if engines that are saturated do no more beyond the loads that were seen; nil: they have room.
 	flat *capacity.Curve
-	// uneven: engines may differ, or stand still at times, which the model does not know. Then the effect of more depth
-	// is uncertain: the additional requests may be at saturated engines, or at others.
-	uneven bool
-	// unmeasured: games spend their time outside of the engines, or KV caches are nearly full: what more games at a time
-	// do to that is in no record.
+	// unmeasured: games spend their time outside of the engines, KV caches are nearly full, engines went, or loads of
+	// adapters stop them: what more games at a time do then is in no record.
 	unmeasured bool
 	undecided  bool    // the loads that were seen do not tell whether engines are saturated
 	load       float64 // requests in flight at an engine, now
@@ -93,9 +90,10 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
 	p.flat = reg.speed.flatBeyond()
-	p.uneven, p.load = unevenEngines(m, reg), reg.speed.Load
+	p.load = reg.speed.Load
 	p.undecided = reg.speed.Fit.Decided() && !reg.speed.Decided() // else its possible curves say so
-	p.unmeasured = reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside
+	p.unmeasured = reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
+		m.fleet.engines < (1-moved)*mostEngines(m) || loadSecPerStep(m) >= minWaitShare*reg.StepSec
 	p.doubt = reg.speed.Doubt()
 	presentFrom := m.steps[m.present[0]].no
 	for i := range steps {

@@ -179,7 +179,6 @@ const (
 	// UndecidedRegime: steps are as long as games take, and whether games take so long because engines are saturated
 	// cannot be told from the loads that the run has seen. See Regime.Probe.
 	UndecidedRegime RegimeKind = "undecided"
-	MixedRegime     RegimeKind = "mixed"   // no single term explains the step, the replay does
 	NoRegime        RegimeKind = "unknown" // not enough evidence
 )
 
@@ -196,21 +195,19 @@ const (
 	EngineMemory Resource = "kv_memory"
 )
 
-// Regime is the three terms of the step time and which of them is the largest.
+// Regime is what limits the step time, with what was measured of it.
 type Regime struct {
-	Kind      RegimeKind   `json:"kind"`
-	Resource  Resource     `json:"resource,omitempty"` // when capacity-bound
-	StepSec   float64      `json:"step_seconds"`       // observed, now: the mean over the steps From to To
-	From      rollout.Step `json:"from_step"`
-	To        rollout.Step `json:"to_step"`
-	C         Quantity     `json:"compute"`
-	P         *Quantity    `json:"production,omitempty"`
-	R         *Quantity    `json:"latency,omitempty"`
-	Depth     float64      `json:"depth"`
-	LatencyPD *Quantity    `json:"latency_per_depth,omitempty"` // R/D
-	Evidence  []Evidence   `json:"evidence"`
-	// Saturated is the step by the fitted curve where engines are saturated: (P^k + rise x (R/D)^k)^(1/k).
-	Saturated *Quantity `json:"saturated_step,omitempty"`
+	Kind     RegimeKind   `json:"kind"`
+	Resource Resource     `json:"resource,omitempty"` // when capacity-bound
+	StepSec  float64      `json:"step_seconds"`       // observed, now: the mean over the steps From to To
+	From     rollout.Step `json:"from_step"`
+	To       rollout.Step `json:"to_step"`
+	// ComputeSec is what the trainer needs for a step beside waiting, and LatencySec what a batch's slowest group takes
+	// from its launch on, without queueing; 0: not known. Depth is the batches outstanding.
+	ComputeSec float64    `json:"compute_seconds"`
+	LatencySec float64    `json:"latency_seconds,omitempty"`
+	Depth      int        `json:"depth"`
+	Evidence   []Evidence `json:"evidence"`
 	// Load is how fast the engines are at the load that they have; nil when the records do not show what they did.
 	Load *EngineLoad `json:"engine_load,omitempty"`
 	// Probe is the experiment that decides an undecided regime.
@@ -247,13 +244,6 @@ type Probe struct {
 	Steps        int     `json:"steps"`
 	SaturatedSec float64 `json:"saturated_step_seconds"` // what a step then takes if engines are saturated
 	FreeSec      float64 `json:"free_step_seconds"`      // and if they have room
-}
-
-// Quantity is a duration with where it comes from.
-type Quantity struct {
-	Sec   float64 `json:"seconds"`
-	Basis Basis   `json:"basis"`
-	How   string  `json:"how"`
 }
 
 // Fit is how well the replay of what happened meets what happened.

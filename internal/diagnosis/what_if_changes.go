@@ -29,7 +29,7 @@ type whatIfChange struct {
 // whatIfChanges lists what is worth replaying differently for this run: nothing that the run would refuse.
 func whatIfChanges(m *measurements, reg *regime) []whatIfChange {
 	out := slices.Concat(capacityChanges(m, reg), depthChanges(m, reg), settingChanges(m, reg))
-	if refSec := m.mean(m.present, phaseSec(refAt)); refSec >= minWaitShare*reg.C.Sec {
+	if refSec := m.mean(m.present, phaseSec(refAt)); refSec >= minWaitShare*reg.ComputeSec {
 		out = append(out, refLogprobsInRollouts(refSec))
 	}
 	if m.mean(m.present, (*step).lateTail) >= minWaitShare*reg.StepSec {
@@ -62,7 +62,7 @@ func capacityChanges(m *measurements, reg *regime) []whatIfChange {
 		}
 		out = append(out, back)
 	}
-	enough := int(math.Ceil(1.1 * m.fleet.engines * reg.P.Sec / reg.C.Sec))
+	enough := int(math.Ceil(1.1 * m.fleet.engines * reg.StepSec / reg.ComputeSec))
 	if reg.Kind == CapacityBound && enough > n && enough != 2*n && enough != most {
 		out = append(out, engines(enough, "sized with 10 % to spare"))
 	}
@@ -84,7 +84,7 @@ func depthChanges(m *measurements, reg *regime) []whatIfChange {
 	set := m.setDepth()
 	depth := min(set, m.stalenessLimit(), m.bytesLimit())
 	tries := []int{depth + 1, depth + 2}
-	enough := int(math.Ceil(reg.R.Sec / reg.C.Sec))
+	enough := int(math.Ceil(reg.LatencySec / reg.ComputeSec))
 	if (reg.Kind == LatencyBound || reg.Kind == UndecidedRegime) && enough > depth+2 {
 		tries = append(tries, enough)
 	}
@@ -101,9 +101,6 @@ func depthChanges(m *measurements, reg *regime) []whatIfChange {
 	out = slices.DeleteFunc(out, func(c whatIfChange) bool { return refused(m, c.command) })
 	for i := range out {
 		out[i].deeper = true
-		if reg.Resource == EngineSpeed {
-			out[i].note = strings.TrimPrefix(out[i].note+", never below P = "+units.Seconds(reg.P.Sec), ", ")
-		}
 	}
 	return out
 }

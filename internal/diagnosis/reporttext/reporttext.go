@@ -278,16 +278,10 @@ func (p *page) regime(reg diagnosis.Regime) {
 	t := table.New(table.Left(""), table.Right(""), table.Left(""), table.Left(""))
 	t.Row(fmt.Sprintf("step now, %d-%d", reg.From, reg.To), units.Seconds(reg.StepSec), string(diagnosis.Measured),
 		string(reg.Kind))
-	add := func(name string, q *diagnosis.Quantity) {
-		if q != nil {
-			t.Row("  "+name, units.Seconds(q.Sec), string(q.Basis), q.How)
-		}
+	t.Row("  trainer's compute", units.Seconds(reg.ComputeSec), string(diagnosis.Measured), "step less wait")
+	if reg.LatencySec > 0 {
+		t.Row("  latency of a batch", units.Seconds(reg.LatencySec), string(diagnosis.Measured), "its slowest group")
 	}
-	add("C  trainer's compute", &reg.C)
-	add("P  fleet's time per batch", reg.P)
-	add("R  latency of a batch", reg.R)
-	add("R/D", reg.LatencyPD)
-	add("saturated engines", reg.Saturated)
 	p.line("")
 	p.folded(t)
 	for _, e := range reg.Evidence {

@@ -11,7 +11,7 @@ import (
 )
 
 // What engines do at a load does not depend on which steps are asked about: nothing is excluded of a part that the
-// whole does not exclude. The step that follows from the curve can be checked with the numbers of the report alone.
+// whole does not exclude. The curve can be checked with the numbers of the report alone.
 func TestAPartOfARunHasTheSameEngines(t *testing.T) {
 	t.Parallel()
 	record := requestsim.Play(sweptWorld(0.14)).Record
@@ -29,12 +29,6 @@ func TestAPartOfARunHasTheSameEngines(t *testing.T) {
 		rise := 1 / (1 + math.Pow(l.InFlight/l.Half, l.Knee))
 		if math.Abs(rise-l.Rise) > 0.01 || l.Basis != diagnosis.Fitted {
 			t.Errorf("%s: h, k and n give a rise of %.3f, the report says %.3f, %s", name, rise, l.Rise, l.Basis)
-		}
-		k := l.Knee
-		step := math.Pow(math.Pow(reg.P.Sec, k)+l.Rise*math.Pow(reg.LatencyPD.Sec, k), 1/k)
-		if math.Abs(step/reg.Saturated.Sec-1) > 0.01 || math.Abs(step/reg.StepSec-1) > 0.3 {
-			t.Errorf("%s: P, R/D and the rise give %.1f s; the report says %.1f s, of %.1f s", name, step,
-				reg.Saturated.Sec, reg.StepSec)
 		}
 		if w := whatIf(r, "depth 2 -> 3"); w.Outcome == diagnosis.Helps {
 			t.Errorf("%s: more depth helps saturated engines, %+v", name, w)

@@ -22,9 +22,9 @@ func TestLatencyOfFullSlots(t *testing.T) {
 	free := played(512)
 	for _, slots := range []int{24, 12, 6} {
 		full := played(slots)
-		if full.Kind != diagnosis.CapacityBound || math.Abs(full.R.Sec/free.R.Sec-1) > 0.1 {
-			t.Errorf("%s with %d slots, R %.0f s (%s); with all that are asked for %.0f s (%s)",
-				full.Kind, slots, full.R.Sec, full.R.How, free.R.Sec, free.R.How)
+		if full.Kind != diagnosis.CapacityBound || math.Abs(full.LatencySec/free.LatencySec-1) > 0.1 {
+			t.Errorf("%s with %d slots, a batch takes %.0f s; with all that are asked for %.0f s",
+				full.Kind, slots, full.LatencySec, free.LatencySec)
 		}
 	}
 }
