@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/millrace/millrace/internal/engine/capacity"
@@ -21,10 +20,6 @@ const (
 	horizon = 120
 	// steadySteps is the most steps that a steady state is measured over: whole cycles of most periods.
 	steadySteps = 48
-	// resamplings is how many replays with resampled groups make an interval.
-	resamplings = 100
-	// effort bounds the groups replayed for the interval of one what-if.
-	effort = 20_000
 )
 
 // predictions are the results of the replay: how well it meets the record and, if it does, the effects of changes.
@@ -67,9 +62,9 @@ func predict(m *measurements, reg *regime) predictions {
 		return p
 	}
 	p.replay = &p.fit
-	for i, c := range whatIfChanges(m, reg) {
+	for _, c := range whatIfChanges(m, reg) {
 		if p.fit.Explains && (!c.onlyHelp || outcomeOf(p.model.stepWith(c.change), p.fit.StepSec) == Helps) {
-			w := whatIf(p.model, p.fit, c, uint64(i))
+			w := whatIf(p.model, p.fit, c)
 			w.Engines = m.fleet.engines * factor(c.change.engines)
 			p.whatIfs = append(p.whatIfs, w)
 		}
@@ -176,26 +171,13 @@ func (r steadyReplay) onset(p *replayModel) *rollout.Step {
 	return nil
 }
 
-// whatIf replays with the change, and again with resampled groups and the other curves that the record allows, for the
-// interval.
-func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf {
+// whatIf replays with the change, and again with the other curves that the record allows, for the range.
+func whatIf(model *replayModel, fact Fit, c whatIfChange) WhatIf {
 	replayed := model.changed(c.change).steady()
 	w := WhatIf{
 		Change: c.name, Note: c.note, Command: c.command, Staler: c.staler, deeper: c.deeper,
 		StepSec: meanWall(replayed.end), Onset: replayed.onset(model), Basis: Modelled,
 	}
-	rng := rand.New(rand.NewPCG(0, stream))
-	warm, span := model.span()
-	take := max(1, model.steps[len(model.steps)-1].take)
-	runs := max(8, min(resamplings, effort/((warm+span)*take)))
-	changed := model.changed(c.change).present()
-	var means []float64
-	for range runs {
-		means = append(means, endWall(changed.resampled(rng, warm+span).replay(warm+span), span))
-	}
-	middle := stat.Median(means) // resampled replays differ from one another as replays do from the run
-	w.LowSec = min(w.StepSec, w.StepSec*stat.Quantile(means, 0.05)/middle)
-	w.HighSec = max(w.StepSec, w.StepSec*stat.Quantile(means, 0.95)/middle)
 	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
 	w.widen(fact)
 	w.otherCurves(model, c)
@@ -205,14 +187,14 @@ func whatIf(model *replayModel, fact Fit, c whatIfChange, stream uint64) WhatIf 
 const (
 	// leastOff is by how much any prediction may be off, and offByChange by how much more one of a change that makes
 	// steps e times as long or as short: nine of ten changes that the suites really made lie within.
-	leastOff, offByChange = 0.02, 0.15
+	leastOff, offByChange = 0.05, 0.15
 )
 
-// widen makes the range one that nine of ten changes come to lie in. A replay errs beyond what its drawings differ by:
-// as it does on the record, and the more the more is changed. What may come to nothing within the range is open.
+// widen makes the range one that nine of ten changes come to lie in. A replay errs as it does on the record, and the
+// more the more is changed. What may come to nothing within the range is open.
 func (w *WhatIf) widen(fact Fit) {
 	off := leastOff + fact.MedianError + offByChange*math.Abs(math.Log(w.StepSec/fact.StepSec))
-	w.LowSec, w.HighSec = w.LowSec*(1-off), w.HighSec*(1+off)
+	w.LowSec, w.HighSec = w.StepSec*(1-off), w.StepSec*(1+off)
 	unsure := fact.MedianError > explained/2 && w.LowSec < (1-2*minGain)*fact.StepSec
 	poor := fact.MedianError > 0.8*explained || w.HighSec > (1-minGain/2)*fact.StepSec
 	if w.Outcome == Helps && poor || w.Outcome == HelpsNot && unsure {

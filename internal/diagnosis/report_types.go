@@ -271,7 +271,7 @@ type WhatIf struct {
 	Change  string        `json:"change"`
 	Outcome Outcome       `json:"outcome"`
 	StepSec float64       `json:"step_seconds"` // steady state, modelled
-	LowSec  float64       `json:"low_seconds"`  // 5 % and 95 % of replays with resampled groups
+	LowSec  float64       `json:"low_seconds"`  // nine of ten such changes end between them
 	HighSec float64       `json:"high_seconds"`
 	Onset   *rollout.Step `json:"onset_step,omitempty"` // first starved step; absent when none is
 	Note    string        `json:"note,omitempty"`
@@ -375,7 +375,7 @@ type Cause struct {
 	Fix      *Fix          `json:"fix,omitempty"`
 }
 
-// Share is a share of an effect, with its bounds: 5 % and 95 % of the resampled steps' values.
+// Share is a share of an effect, with its bounds, between which nine of ten lie.
 type Share struct {
 	Of   float64 `json:"of"`
 	Low  float64 `json:"low"`

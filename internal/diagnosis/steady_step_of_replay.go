@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"math"
-	"math/rand/v2"
 )
 
 // present is the model of the last level alone, over and over, without an end and without what was before.
@@ -45,21 +44,4 @@ func meanWall(steps []replayedStep) float64 {
 		sum += s.wall
 	}
 	return sum / math.Max(1, float64(len(steps)))
-}
-
-// resampled draws groups and steps of the last level with replacement, for n steps.
-func (p *replayModel) resampled(rng *rand.Rand, n int) *replayModel {
-	q := *p
-	take := p.steps[len(p.steps)-1].take
-	q.groups, q.steps = make([]replayGroup, 0, n*take), make([]replayStep, 0, n)
-	for range n * take {
-		q.groups = append(q.groups, p.groups[p.groupLoop+rng.IntN(len(p.groups)-p.groupLoop)])
-	}
-	for range n {
-		s := p.steps[p.stepLoop+rng.IntN(len(p.steps)-p.stepLoop)]
-		last := p.steps[len(p.steps)-1]
-		q.steps = append(q.steps, replayStep{s.compute, s.handover, last.depth, last.take})
-	}
-	q.groupLoop, q.stepLoop, q.first, q.windows, q.total = 0, 0, take, nil, 0
-	return &q
 }

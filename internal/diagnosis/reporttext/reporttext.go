@@ -297,7 +297,7 @@ func (p *page) whatIfs(r diagnosis.Report) {
 		return
 	}
 	columns := []table.Column{table.Left(""), table.Right(""), table.Right("")}
-	heads := []string{"what if (modelled)", "step", "90 % of replays"}
+	heads := []string{"what if (modelled)", "step", "nine of ten"}
 	if r.Priced() {
 		columns, heads = append(columns, table.Right("")), append(heads, "$ per 1,000 steps")
 	}
