@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -90,6 +91,14 @@ func (s *Server) authorize(hc huma.Context, next func(huma.Context)) {
 	next(hc)
 }
 
+// withdrawn says what the caller of something that goes on and on lacks for it by now; empty: nothing. Its token may have
+// been taken away, have expired, or cover less than when the call began.
+func withdrawn(hc huma.Context) string {
+	grant, refusal := callOf(hc.Context()).again()
+	needed := operations()[hc.Operation().OperationID]
+	return cmp.Or(refusal, lacking(grant, needed, rollout.RunName(hc.Param("run")).Plain()))
+}
+
 // lacking says what a grant lacks for an operation; empty: nothing. It does not reveal whether the run exists.
 func lacking(g access.Grant, needed operation, run rollout.RunName) string {
 	switch {
@@ -104,11 +113,16 @@ func lacking(g access.Grant, needed operation, run rollout.RunName) string {
 	return ""
 }
 
+// covered says of a run whether the caller may see it.
+func covered(ctx context.Context) func(rollout.RunName) bool {
+	return func(run rollout.RunName) bool { return callOf(ctx).grant.Covers(run.Plain()) }
+}
+
 // visible is the runs that the caller may see.
 func (s *Server) visible(ctx context.Context, runs []runstatus.RunStatus) []runstatus.RunStatus {
 	seen := []runstatus.RunStatus{}
 	for _, run := range runs {
-		if callOf(ctx).grant.Covers(run.Spec.Name.Plain()) {
+		if covered(ctx)(run.Spec.Name) {
 			seen = append(seen, s.shown(run))
 		}
 	}

@@ -22,7 +22,8 @@ type endedRuns struct {
 
 func (e endedRuns) Active(context.Context) ([]runstatus.RunStatus, error) { return nil, nil }
 
-func (e endedRuns) EndedRuns(context.Context, rollout.RunName, int) ([]runstatus.RunStatus, rollout.RunName, error) {
+func (e endedRuns) EndedRuns(context.Context, rollout.RunName, int, func(rollout.RunName) bool) (
+	[]runstatus.RunStatus, rollout.RunName, error) {
 	return e.runs, "", nil
 }
 

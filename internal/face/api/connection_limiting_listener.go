@@ -5,14 +5,15 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
 	"syscall"
 )
 
 // connections bounds the connections that are open. One that has not shown a token yet is a guest: when there is no
-// room, the guest that has been silent for longest makes room for the next one, so that strangers who open
-// connections and keep them cannot keep anybody out. A connection with a request in progress, or that has shown a
-// token, is never closed for another.
+// room, the guest that came first makes room for the next one, so that strangers who open connections and keep them, or
+// hold back the body of a request, cannot keep anybody out. A connection with a request that is there as a whole, or
+// that has shown a token, is never closed for another.
 type connections struct {
 	net.Listener
 	refused func(reason string)
@@ -183,4 +184,15 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 func connectionOf(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
+}
+
+// busy marks the connection of a request as one that is worked for, once the request is there as a whole: who only
+// holds a body back is not worked for, and may have to leave for the next guest.
+func busy(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if connection := connectionOf(r.Context()); connection != nil {
+			defer connection.begin()()
+		}
+		next.ServeHTTP(w, r)
+	})
 }

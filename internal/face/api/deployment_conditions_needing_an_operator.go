@@ -42,7 +42,7 @@ func aged(now time.Time, troubles []Trouble) []Trouble {
 
 // badEnds lists the runs that failed or were lost within a day.
 func (s *Server) badEnds(ctx context.Context) ([]Trouble, error) {
-	runs, _, err := s.deps.Store.EndedRuns(ctx, "", latestEnded)
+	runs, _, err := s.deps.Store.EndedRuns(ctx, "", latestEnded, covered(ctx))
 	if err != nil {
 		return nil, err
 	}

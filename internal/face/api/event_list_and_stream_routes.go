@@ -16,7 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// heartbeat is how often a silent stream shows that it lives, so that proxies keep it open.
+// heartbeat is how often a silent stream shows that it lives, so that proxies keep it open, and how often it is asked
+// whether its reader's token is still good.
 const heartbeat = 15 * time.Second
 
 // streamTimeout is how long a reader may leave an event unread once the buffers between are full: its stream ends,
@@ -157,7 +158,7 @@ func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, 
 	return list, nil
 }
 
-// stream sends events until the client goes, the server stops or the history fails. A client reconnects by itself, with
+// stream sends events until the client goes, may not read them any more, the server stops or the history fails. A client reconnects by itself, with
 // the id of the last event it saw.
 func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, wanted filter) {
 	ctx, leave := s.untilStopped(hc.Context())
@@ -174,7 +175,7 @@ func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, want
 	var beats sync.WaitGroup
 	beats.Go(func() {
 		for retry.Pause(ctx, heartbeat) == nil {
-			if out.write([]byte(": alive\n\n")) != nil {
+			if out.write([]byte(": alive\n\n")) != nil || withdrawn(hc) != "" {
 				cancel()
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/access"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/rollout"
@@ -78,9 +79,14 @@ func bubbled(t *testing.T, store api.Store, events api.Events) *api.Server {
 
 func bubbledWith(t *testing.T, deps api.Deps) *api.Server {
 	t.Helper()
+	return bubbledAs(t, api.Config{Listen: "127.0.0.1:0"}, deps)
+}
+
+func bubbledAs(t *testing.T, cfg api.Config, deps api.Deps) *api.Server {
+	t.Helper()
 	deps.Fleet, deps.Workers = smallFleet{}, oneWorker{}
 	deps.ReadSpec = func([]byte) (s runspec.Spec, err error) { return s, nil }
-	s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, deps)
+	s, err := api.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,6 +270,47 @@ func TestSilentStreamShowsThatItLives(t *testing.T) {
 			t.Errorf("%d signs of life in 50s, want 3: %q", got, w.Body.String())
 		}
 	})
+}
+
+// TestAStreamEndsWithItsReadersToken: at its next sign of life, whatever has become of the token.
+func TestAStreamEndsWithItsReadersToken(t *testing.T) {
+	t.Parallel()
+	reader := access.Grant{Name: "reader", Role: access.Reader, Runs: []string{"demo"}, Hash: access.HashOf("token")}
+	elsewhere := reader
+	elsewhere.Runs = []string{"other"}
+	for name, tt := range map[string]struct {
+		expires time.Duration
+		then    []access.Grant
+		want    time.Duration
+	}{
+		"stays":               {then: []access.Grant{reader}, want: 50 * time.Second},
+		"is taken away":       {then: nil, want: 30 * time.Second},
+		"is for another run":  {then: []access.Grant{elsewhere}, want: 30 * time.Second},
+		"expires in a moment": {expires: 31 * time.Second, want: 45 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				grants := access.NewGrants()
+				first := reader
+				if tt.expires > 0 {
+					first.Expires = time.Now().Add(tt.expires)
+					tt.then = []access.Grant{first}
+				}
+				grants.Replace([]access.Grant{first})
+				s := bubbledAs(t, api.Config{Listen: "127.0.0.1:0", Access: grants}, api.Deps{Control: &control{},
+					Store: &scripted{answer: notReady}, Events: nilEvents{}})
+				time.AfterFunc(20*time.Second, func() { grants.Replace(tt.then) })
+				ctx, leave := context.WithTimeout(t.Context(), 50*time.Second)
+				defer leave()
+				began := time.Now()
+				ask(ctx, s, "GET", "/v1/runs/demo/events", "Accept", "text/event-stream", "Authorization", "Bearer token")
+				if took := time.Since(began); took != tt.want {
+					t.Errorf("the stream lasted %v, want %v", took, tt.want)
+				}
+			})
+		})
+	}
 }
 
 func TestPanicIsAProblem(t *testing.T) {

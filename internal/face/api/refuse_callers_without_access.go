@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/millrace/millrace/internal/face/access"
 )
 
 // fence refuses callers without access. Health needs no token, so that probes need no secret.
@@ -26,7 +28,8 @@ func (s *Server) fence(next http.Handler) http.Handler {
 				s.unknown(w, r, refusal)
 				return
 			}
-			callOf(r.Context()).grant = grant
+			c := callOf(r.Context())
+			c.grant, c.again = grant, func() (access.Grant, string) { return s.auth.identify(r, s.deps.Now()) }
 		}
 		if connection := connectionOf(r.Context()); connection != nil && !open {
 			connection.welcome()

@@ -10,9 +10,10 @@ import (
 // call is one request on its way through the server.
 type call struct {
 	id      string
-	address string              // where it comes from
-	grant   access.Grant        // of who sent it
-	code    rollout.RefusalCode // of the problem it was answered with
+	address string                        // where it comes from
+	grant   access.Grant                  // of who sent it
+	again   func() (access.Grant, string) // who sent it, as far as that is known by now
+	code    rollout.RefusalCode           // of the problem it was answered with
 
 	// of what it changes
 	run    rollout.RunName

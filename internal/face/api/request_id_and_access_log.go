@@ -25,9 +25,6 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		id := cleanRequestID(r.Header.Get("X-Request-Id"))
 		c := &call{id: id, address: clientAddress(r, s.bounds().TrustedProxies)}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-		if connection := connectionOf(r.Context()); connection != nil {
-			defer connection.begin()()
-		}
 		answer := &answerWriter{ResponseWriter: w, now: s.deps.Now}
 		answer.Header().Set("X-Request-Id", id)
 		answer.Header().Set("X-Content-Type-Options", "nosniff")

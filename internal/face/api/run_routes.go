@@ -105,7 +105,7 @@ func (s *Server) listRuns(ctx context.Context, in *struct {
 		runs, err := s.deps.Store.Active(ctx)
 		return runList{Runs: s.visible(ctx, runs)}, err
 	}
-	runs, next, err := s.deps.Store.RunsPage(ctx, in.After, in.Limit)
+	runs, next, err := s.deps.Store.RunsPage(ctx, in.After, in.Limit, covered(ctx))
 	return runList{s.visible(ctx, runs), next}, err
 }
 

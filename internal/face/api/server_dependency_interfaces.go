@@ -46,14 +46,14 @@ type Control interface {
 type Store interface {
 	// ID is the id of the run that a name stands for now; names reach no other method.
 	ID(ctx context.Context, name rollout.RunName) (rollout.RunName, error)
-	// RunsPage lists runs after the run named after: active ones first, then ended ones, latest first. next begins the
-	// next page; empty: this is the last.
-	RunsPage(ctx context.Context, after rollout.RunName, limit int) (runs []runstatus.RunStatus, next rollout.RunName,
-		err error)
+	// RunsPage lists runs that may be seen, after the run named after: active ones first, then ended ones, latest first.
+	// next begins the next page; empty: this is the last.
+	RunsPage(ctx context.Context, after rollout.RunName, limit int, seen func(rollout.RunName) bool) (
+		runs []runstatus.RunStatus, next rollout.RunName, err error)
 	Active(ctx context.Context) ([]runstatus.RunStatus, error)
 	// EndedRuns lists those that are over, the latest first.
-	EndedRuns(ctx context.Context, after rollout.RunName, limit int) (runs []runstatus.RunStatus, next rollout.RunName,
-		err error)
+	EndedRuns(ctx context.Context, after rollout.RunName, limit int, seen func(rollout.RunName) bool) (
+		runs []runstatus.RunStatus, next rollout.RunName, err error)
 	Status(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error)
 	Counts(ctx context.Context, run rollout.RunName) (steprecord.BufferCounts, error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)

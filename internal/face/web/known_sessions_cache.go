@@ -2,10 +2,12 @@ package web
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/access"
 	"github.com/millrace/millrace/internal/kit/cache"
+	"github.com/millrace/millrace/internal/kit/retry"
 )
 
 // knownSessions remembers the sessions of browsers that were here, so that the page needs no look at Redis for each
@@ -44,6 +46,25 @@ func (k *knownSessions) token(ctx context.Context, id string) (token access.Hash
 		k.cache.Forget(id)
 	}
 	return one.token, one.found, err
+}
+
+// whileLoggedIn is a context for what may stream for long: it is done when the visitor's session has ended, too.
+func (s *Site) whileLoggedIn(v *visit) (ctx context.Context, leave func()) {
+	ctx, cancel := context.WithCancel(v.r.Context())
+	var watch sync.WaitGroup
+	if v.loggedIn {
+		watch.Go(func() {
+			for retry.Pause(ctx, 3*sessionFresh) == nil {
+				if _, found, err := s.known.token(ctx, sessionOf(v.r)); err == nil && !found {
+					cancel()
+				}
+			}
+		})
+	}
+	return ctx, func() {
+		cancel()
+		watch.Wait()
+	}
 }
 
 // end ends a session, here at once and at other servers within moments.

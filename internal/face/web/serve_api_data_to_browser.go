@@ -15,7 +15,9 @@ func (s *Site) data(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery != "" {
 		path += "?" + r.URL.RawQuery
 	}
-	req, err := v.api.request(r.Context(), http.MethodGet, path, nil)
+	ctx, leave := s.whileLoggedIn(v)
+	defer leave()
+	req, err := v.api.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		s.sorry(w, v, problem{Status: http.StatusBadRequest, Detail: err.Error()})
 		return

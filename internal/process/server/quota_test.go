@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -212,9 +213,21 @@ func TestQuotasNameWhatRaisesThem(t *testing.T) {
 	}
 }
 
-// TestStrangersWhoHoldConnectionsKeepNobodyOut: more of them than the server may have open, and a client with a
-// token is answered.
+// TestStrangersWhoHoldConnectionsKeepNobodyOut: more of them than the server may have open, silent or in the middle of
+// a request whose body never comes, and a client with a token is answered.
 func TestStrangersWhoHoldConnectionsKeepNobodyOut(t *testing.T) {
+	for name, sent := range map[string]string{
+		"silent":               "",
+		"half a header":        "GET /healthz HTTP/1.1\r\nHost:",
+		"no body for health":   "POST /healthz HTTP/1.1\r\nHost: millrace\r\nContent-Length: 1000\r\n\r\n",
+		"no body for a run":    "POST /v1/runs HTTP/1.1\r\nHost: millrace\r\nContent-Length: 1000\r\n\r\n",
+		"no body for a log-in": "POST /login HTTP/1.1\r\nHost: millrace\r\nContent-Length: 1000\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) { strangersHoldConnections(t, sent) })
+	}
+}
+
+func strangersHoldConnections(t *testing.T, sent string) {
 	t.Parallel()
 	const token = "a-token-of-this-test"
 	s := serveAPI(t, "limits: {connections: 40, connections_per_address: 20}\n",
@@ -226,6 +239,7 @@ func TestStrangersWhoHoldConnectionsKeepNobodyOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
+		_, _ = io.WriteString(c, sent) // the server may have closed it for the next
 	}
 	for range 5 {
 		s.want(http.StatusOK, "GET", "/v1/runs", token, "")

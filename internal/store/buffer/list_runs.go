@@ -51,31 +51,48 @@ func (s *Store) Active(ctx context.Context) ([]runstatus.RunStatus, error) {
 	return slices.DeleteFunc(runs, func(run runstatus.RunStatus) bool { return run.State.Over() }), nil
 }
 
-// RunsPage lists up to limit runs after the run named after, which is over: active runs by name, then ended ones,
-// latest first. next begins the next page; empty: this is the last.
-func (s *Store) RunsPage(ctx context.Context, after rollout.RunName,
-	limit int) (runs []runstatus.RunStatus, next rollout.RunName, err error) {
+// RunsPage lists up to limit of the runs that may be seen, after the run named after, which is over: active runs by
+// name, then ended ones, latest first. next begins the next page; empty: this is the last. Nothing that is answered
+// depends on a run that may not be seen.
+func (s *Store) RunsPage(ctx context.Context, after rollout.RunName, limit int,
+	seen func(rollout.RunName) bool) (runs []runstatus.RunStatus, next rollout.RunName, err error) {
 	if after == "" {
 		if runs, err = s.Active(ctx); err != nil {
 			return nil, "", err
 		}
+		runs = slices.DeleteFunc(runs, func(run runstatus.RunStatus) bool { return !seen(run.Spec.Name) })
 		limit = max(1, limit-len(runs)) // they are few: a deployment bounds them
 	}
-	over, next, err := s.EndedRuns(ctx, after, limit)
+	over, next, err := s.EndedRuns(ctx, after, limit, seen)
 	return append(runs, over...), next, err
 }
 
-// EndedRuns lists up to limit runs that are over, the latest first, after the run named after; empty: from the latest.
-// next begins the next page; empty: this is the last.
-func (s *Store) EndedRuns(ctx context.Context, after rollout.RunName,
-	limit int) (over []runstatus.RunStatus, next rollout.RunName, err error) {
-	names, found, err := s.runs.NewestEnded(ctx, after, limit+1)
-	switch {
-	case err != nil:
-		return nil, "", trouble("list runs", err)
-	case !found:
-		return nil, "", rollout.Refuse(rollout.Invalid, "after: run %s is not among those that are over, or not any more: "+
-			"list the runs from the first one", after)
+// namesAtOnce is how many names of runs that are over are read at a time.
+const namesAtOnce = 500
+
+// EndedRuns lists up to limit of the runs that are over and may be seen, the latest first, after the run named after;
+// empty: from the latest. next begins the next page; empty: this is the last.
+func (s *Store) EndedRuns(ctx context.Context, after rollout.RunName, limit int,
+	seen func(rollout.RunName) bool) (over []runstatus.RunStatus, next rollout.RunName, err error) {
+	var names []rollout.RunName
+	for last, atOnce := after, max(limit+1, namesAtOnce); len(names) <= limit; {
+		page, found, err := s.runs.NewestEnded(ctx, last, atOnce)
+		switch {
+		case err != nil:
+			return nil, "", trouble("list runs", err)
+		case !found || after != "" && !seen(after):
+			return nil, "", rollout.Refuse(rollout.Invalid, "after: run %s is not among those that are over, or not any more: "+
+				"list the runs from the first one", after)
+		}
+		for _, name := range page {
+			if seen(name) {
+				names = append(names, name)
+			}
+		}
+		if len(page) < atOnce {
+			break
+		}
+		last = page[len(page)-1]
 	}
 	if len(names) > limit {
 		names = names[:limit]

@@ -2,6 +2,7 @@ package buffer_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestPagesOfRuns(t *testing.T) {
 			var all []rollout.RunName
 			pages := 0
 			for after := rollout.RunName(""); pages == 0 || after != ""; pages++ {
-				runs, next, err := f.RunsPage(f.ctx, after, limit)
+				runs, next, err := f.RunsPage(f.ctx, after, limit, everyRun)
 				f.ok(err)
 				for _, run := range runs {
 					all = append(all, run.Spec.Name)
@@ -32,10 +33,43 @@ func TestPagesOfRuns(t *testing.T) {
 			}
 			expect(t, fmt.Sprint("runs in pages of ", limit), fmt.Sprint(all), "[demo run5 run4 run3 run2 run1 run0]")
 		}
-		_, next, err := f.RunsPage(f.ctx, "", 3)
+		_, next, err := f.RunsPage(f.ctx, "", 3, everyRun)
 		f.ok(err)
 		f.ok(f.Delete(f.ctx, next))
-		_, _, err = f.RunsPage(f.ctx, next, 3)
+		_, _, err = f.RunsPage(f.ctx, next, 3, everyRun)
 		f.refused(err, rollout.Invalid)
+	})
+}
+
+func everyRun(rollout.RunName) bool { return true }
+
+// TestPagesHaveNoTraceOfRunsThatMayNotBeSeen: neither in a page's end nor by what may be asked for after it.
+func TestPagesHaveNoTraceOfRunsThatMayNotBeSeen(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		end := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+		for i := range 1200 { // beyond what is read at a time
+			f.ended(rollout.RunName(fmt.Sprint("others", i)), end.Add(time.Duration(i)*time.Second))
+		}
+		for i := range 3 {
+			f.ended(rollout.RunName(fmt.Sprint("mine", i)), end.Add(time.Duration(i)*500*time.Second))
+		}
+		mine := func(name rollout.RunName) bool { return strings.HasPrefix(string(name), "mine") }
+		var all []rollout.RunName
+		for after, pages := rollout.RunName(""), 0; pages == 0 || after != ""; pages++ {
+			runs, next, err := f.RunsPage(f.ctx, after, 1, mine)
+			f.ok(err)
+			for _, run := range runs {
+				all = append(all, run.Spec.Name)
+			}
+			after = next
+		}
+		expect(t, "my runs", fmt.Sprint(all), "[mine2 mine1 mine0]")
+		_, _, there := f.RunsPage(f.ctx, "others7", 1, mine)
+		f.refused(there, rollout.Invalid)
+		_, _, nowhere := f.RunsPage(f.ctx, "others7777", 1, mine)
+		f.refused(nowhere, rollout.Invalid)
+		expect(t, "a run that is not seen", there.Error(), strings.Replace(nowhere.Error(), "7777", "7", 1))
 	})
 }
