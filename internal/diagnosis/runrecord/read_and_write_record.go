@@ -15,6 +15,10 @@ import (
 // maxBytes bounds a record: a thousand steps of a hundred groups, with all events, are some 200 MB.
 const maxBytes = 1 << 30
 
+// maxObjects bounds the objects in a record, each of which takes far more memory than the two characters that it can
+// have in a file. Those thousand steps have half a million.
+const maxObjects = 4_000_000
+
 // Write writes a record as one document, gzipped if that is wanted.
 func (r *Record) Write(w io.Writer, zipped bool) error {
 	if !zipped {
@@ -89,6 +93,9 @@ func unzipped(from io.Reader) ([]byte, error) {
 			maxBytes>>20)
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, errors.New("is empty")
+	case bytes.Count(data, []byte("{")) > maxObjects:
+		return nil, fmt.Errorf("holds more than %d million objects; make a smaller one with: millrace run record RUN "+
+			"--steps 500", maxObjects/1_000_000)
 	}
 	return data, nil
 }

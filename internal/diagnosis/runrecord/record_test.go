@@ -122,6 +122,8 @@ func TestAFaultyRecordIsRefused(t *testing.T) {
 		{"cut off in gzip's own head", zipped.String()[:5], "run.json: is cut off; record the run again"},
 		{"damaged", zipped.String()[:60] + "XXXXXXXX" + zipped.String()[68:], "run.json: is "},
 		{"something else, gzipped", gzipped(strings.Repeat("\x00", 1<<20)), "run.json: holds no JSON document"},
+		{"a few bytes that would take gigabytes", gzipped(replaced(`"steps": [`, `"steps": [`+strings.Repeat("{},", 4_000_000))),
+			"run.json: holds more than 4 million objects; make a smaller one with"},
 		{"UTF-16", "\xff\xfe{\x00}\x00", "run.json: is UTF-16, which some shells make of what they redirect"},
 		{"a list of steps", `{"steps": []}`, "it is no run's record, perhaps the output of run steps"},
 		{"another document", `{"format": "x"}`, `format "x": want "millrace-run-record"; write one with: millrace run record`},
