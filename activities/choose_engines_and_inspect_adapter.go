@@ -20,8 +20,15 @@ type EngineChoice struct {
 	Behind []rollout.EngineID `json:"behind,omitempty"` // lack an adapter of the run as it is: asked, and not waited for
 }
 
-// ChooseEngines lists the engines that are to load a new adapter of a run. No engine being ready is no error.
-func (a *Activities) ChooseEngines(ctx context.Context, run rollout.RunName) (EngineChoice, error) {
+// ChoiceInput asks for the engines of a run.
+type ChoiceInput struct {
+	Run  rollout.RunName `json:"run"`
+	Base string          `json:"base"` // model that the run's adapters adapt
+}
+
+// ChooseEngines lists the engines that are to load a new adapter of a run: those that serve its base model. No engine
+// being ready is no error.
+func (a *Activities) ChooseEngines(ctx context.Context, in ChoiceInput) (EngineChoice, error) {
 	engines, err := a.Fleet.List(ctx)
 	if err != nil {
 		return EngineChoice{}, typed(fmt.Errorf("list engines: %w", err))
@@ -33,10 +40,10 @@ func (a *Activities) ChooseEngines(ctx context.Context, run rollout.RunName) (En
 	var choice EngineChoice
 	for _, e := range engines {
 		lacks := slices.ContainsFunc(wanted, func(w fleet.Adapter) bool {
-			return w.Run == run && !slices.Contains(e.Adapters, w.Name)
+			return w.Run == in.Run && !slices.Contains(e.Adapters, w.Name)
 		})
 		switch {
-		case e.State != enginestate.EngineReady:
+		case e.State != enginestate.EngineReady, !slices.Contains(e.Models, in.Base):
 		case lacks:
 			choice.Behind = append(choice.Behind, e.ID)
 		default:

@@ -104,7 +104,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 	for _, p := range in.Status.Policies {
 		if p.State == runstatus.PolicyServing {
 			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path,
-				Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
+				Base: in.Spec.Model, Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
 		}
 	}
 	for _, p := range in.Spec.Policies {
@@ -112,7 +112,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 			continue
 		}
 		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path,
-			Prefix: in.Spec.Adapters.PathPrefix}
+			Base: in.Spec.Model, Prefix: in.Spec.Adapters.PathPrefix}
 		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {
 			adapter.Digest = found.Digest
 		}

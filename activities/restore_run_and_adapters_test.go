@@ -85,10 +85,10 @@ func TestAdaptersComeBackAfterRedisIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]fleet.Adapter{
-		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Digest: "d2", Prefix: prefix},
-		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Digest: "d3", Prefix: prefix},
-		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Digest: found.Digest, Prefix: prefix},
-		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere", Prefix: prefix},
+		"r-v2":   {Run: "r", Version: 2, Name: "r-v2", Path: "/a/2", Base: "m", Digest: "d2", Prefix: prefix},
+		"r-v3":   {Run: "r", Version: 3, Name: "r-v3", Path: "/a/3", Base: "m", Digest: "d3", Prefix: prefix},
+		"r:old":  {Run: "r", Name: "r:old", Path: fixed, Base: "m", Digest: found.Digest, Prefix: prefix},
+		"r:gone": {Run: "r", Name: "r:gone", Path: "/nowhere", Base: "m", Prefix: prefix},
 	}
 	wants := func(t *testing.T) {
 		t.Helper()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/engine/fleet"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
@@ -137,11 +136,11 @@ func summaryOfAdapter(in any) string {
 	case activities.PolicyReport:
 		return fmt.Sprintf("policy version %d is %s", in.Policy.Version, in.Policy.State)
 	case fleet.Adapter:
-		return fmt.Sprintf("adapter %s on every engine, also those that join", in.Name)
+		return fmt.Sprintf("adapter %s on every engine of its base model, also those that join", in.Name)
 	case activities.SwitchInput:
 		return fmt.Sprintf("new groups use adapter %s", in.Name)
-	case rollout.RunName:
-		return fmt.Sprintf("the engines that are to load an adapter of %s", in)
+	case activities.ChoiceInput:
+		return fmt.Sprintf("the engines of %s that are to load an adapter of %s", in.Base, in.Run)
 	case string:
 		return fmt.Sprintf("adapter %s is not wanted any more", in)
 	case time.Duration:

@@ -46,7 +46,7 @@ func (r *run) introduce(ctx workflow.Context, adapter fleet.Adapter, patience ti
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
 		var choice activities.EngineChoice
 		short := workflow.WithActivityOptions(ctx, shortActivity())
-		err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.given.Name).Get(ctx, &choice)
+		err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.choice()).Get(ctx, &choice)
 		if err == nil && len(choice.Ready)+len(choice.Behind) == 0 {
 			err = errNoEngine
 		}

@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/workflows"
 )
@@ -30,7 +29,8 @@ func TestIncompatibleChangesDoNotReplay(t *testing.T) {
 			name: "an activity before all others", history: "1/fed-group-fed-0.0.json.gz",
 			group: func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
 				short := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Second})
-				if err := workflow.ExecuteActivity(short, acts.ChooseEngines, rollout.RunName("demo")).Get(ctx, nil); err != nil {
+				choice := activities.ChoiceInput{Run: "demo", Base: "m"}
+				if err := workflow.ExecuteActivity(short, acts.ChooseEngines, choice).Get(ctx, nil); err != nil {
 					return activities.GroupEnd{}, err
 				}
 				return workflows.Group(ctx, in)

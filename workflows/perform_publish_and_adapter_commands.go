@@ -47,7 +47,7 @@ func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter) (adapterfiles
 func (r *run) adapter(a runmachine.Adapter) fleet.Adapter {
 	return fleet.Adapter{
 		Run: r.given.Name, Version: a.Version, Name: a.Name, Path: a.Path, Digest: a.Digest,
-		Prefix: r.machine.Spec.Adapters.PathPrefix,
+		Base: r.machine.Spec.Model, Prefix: r.machine.Spec.Adapters.PathPrefix,
 	}
 }
 
@@ -141,11 +141,16 @@ func (r *run) bringPinned(ctx workflow.Context, adapter *fleet.Adapter) error {
 	return err
 }
 
+// choice asks for the engines of the run.
+func (r *run) choice() activities.ChoiceInput {
+	return activities.ChoiceInput{Run: r.given.Name, Base: r.machine.Spec.Model}
+}
+
 // withdrawAll unloads an adapter from all engines that are ready, whatever became of its loads.
 func (r *run) withdrawAll(ctx workflow.Context, name string) {
 	var choice activities.EngineChoice
 	short := workflow.WithActivityOptions(ctx, shortActivity())
-	if err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.given.Name).Get(ctx, &choice); err != nil {
+	if err := workflow.ExecuteActivity(short, acts.ChooseEngines, r.choice()).Get(ctx, &choice); err != nil {
 		workflow.GetLogger(ctx).Warn("unload adapter", "adapter", name, "error", err)
 		return
 	}

@@ -97,7 +97,7 @@ func (f *memoryFleet) List(context.Context) ([]enginestate.Engine, error) {
 	defer f.mu.Unlock()
 	var out []enginestate.Engine
 	for _, id := range f.ready {
-		e := enginestate.Engine{ID: id, State: enginestate.EngineReady}
+		e := enginestate.Engine{ID: id, State: enginestate.EngineReady, Models: []string{"base"}}
 		for _, loaded := range f.loaded {
 			if name, ok := strings.CutPrefix(loaded, string(id)+" "); ok {
 				e.Adapters = append(e.Adapters, name)

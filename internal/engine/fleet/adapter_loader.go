@@ -137,7 +137,10 @@ func verify(ctx context.Context, c Client, a Adapter) error {
 		return fmt.Errorf("verify adapter %s: %w", a.Name, err)
 	}
 	root, loaded := adapterRoots(models)[a.Name]
-	switch {
+	switch bases := baseModels(models); {
+	case !a.fits(bases):
+		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
+			fmt.Errorf("adapter %s is one of %s, and the engine serves %s", a.Name, a.Base, strings.Join(bases, ", ")))
 	case !loaded:
 		return rollout.Fail(rollout.Retryable, rollout.CodeNotListed,
 			fmt.Errorf("adapter %s was loaded, yet /v1/models does not list it", a.Name))

@@ -35,13 +35,14 @@ type engineScript struct {
 // play takes one of
 //
 //	engine [state=S] [reason=R] [had=A,...]                 an engine that was seen so last
-//	want [adapters=A,...] [retired=A,...] [recorded] [drain] [leave] [now]
+//	want [adapters=A,...] [others=A,...] [retired=A,...] [recorded] [drain] [leave] [now]
 //	AT silent                                               a look without an answer
-//	AT look [serves=A,...] [loading=A,...] [failed=A:R] [changed=A:R] [records=A:D] [unrecorded] [idle] [overdue] [empty]
+//	AT look [base=M] [serves=A,...] [loading=A,...] [failed=A:R] [changed=A:R] [records=A:D] [unrecorded] [idle] [overdue] [empty]
 //	AT listed ...                                           as look, after loads and unloads
 //	AT canary [undecided|doubtful|broken]                   the end of the canary that was sent
 //
-// where AT is in seconds, A an adapter such as v1 (old-v1: other weights under its name), R a reason and D a digest.
+// where AT is in seconds, M the base model, others are adapters of the base model "other" and the rest of "base", A an
+// adapter such as v1 (old-v1: other weights under its name), R a reason and D a digest.
 func (s *engineScript) play(e *eventscript.Event) (string, error) {
 	switch e.Word(0) {
 	case "engine":
@@ -55,7 +56,11 @@ func (s *engineScript) play(e *eventscript.Event) (string, error) {
 		s.facts.want = Desired{Drain: is(e, "drain") || is(e, "leave"), Retired: e.List("retired")}
 		s.facts.member = Member{Leave: is(e, "leave"), Now: is(e, "now")}
 		for _, name := range e.List("adapters") {
-			a := Adapter{Run: "demo", Name: name, Path: "/adapters/" + name, Digest: "d"}
+			a := Adapter{Run: "demo", Name: name, Path: "/adapters/" + name, Digest: "d", Base: "base"}
+			s.facts.want.Adapters = append(s.facts.want.Adapters, a)
+		}
+		for _, name := range e.List("others") {
+			a := Adapter{Run: "demo", Name: name, Path: "/adapters/" + name, Digest: "d", Base: "other"}
 			s.facts.want.Adapters = append(s.facts.want.Adapters, a)
 		}
 		return "", nil
@@ -99,8 +104,9 @@ func seen(e *eventscript.Event) Seen {
 		}
 		return m
 	}
+	base := cmp.Or(e.Text("base"), "base")
 	s := Seen{
-		Models: []vllm.Model{{ID: "base", Root: "base"}}, Idle: is(e, "idle"), Overdue: is(e, "overdue"),
+		Models: []vllm.Model{{ID: base, Root: base}}, Idle: is(e, "idle"), Overdue: is(e, "overdue"),
 		Failed: pairs("failed"), Changed: pairs("changed"), Loading: map[string]bool{},
 	}
 	if is(e, "empty") {
@@ -112,7 +118,7 @@ func seen(e *eventscript.Event) Seen {
 		if other {
 			root = "/old/" + id
 		}
-		s.Models = append(s.Models, vllm.Model{ID: id, Root: root, Parent: "base"})
+		s.Models = append(s.Models, vllm.Model{ID: id, Root: root, Parent: base})
 	}
 	for _, name := range e.List("loading") {
 		s.Loading[name] = true

@@ -19,6 +19,7 @@ type Desired struct {
 	Drain    bool
 	Adapters []Adapter
 	Retired  []string // adapters to be unloaded
+	foreign  []string // adapters of other base models, to be unloaded, too
 }
 
 // Seen is the result of one look at an engine.
@@ -63,6 +64,7 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 	}
 	p := Plan{Models: baseModels(seen.Models)}
 	roots := adapterRoots(seen.Models)
+	want = want.of(p.Models)
 	missing, waiting := p.compare(want, roots, seen)
 	p.Unload = unloadable(want, roots, seen.Idle)
 	if want.Drain {
@@ -81,6 +83,9 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 	}
 	restarted := lostAdapter(missing, was.Adapters)
 	switch {
+	case was.State == enginestate.EngineReady && otherModels(was.Models, p.Models):
+		p.State = enginestate.EngineLoading
+		p.Reason = fmt.Sprintf("restarted: serves %s, and served %s", units.Few(p.Models, 2), units.Few(was.Models, 2))
 	case was.State == enginestate.EngineReady && restarted == "":
 		p.State, p.Reason = enginestate.EngineReady, p.trouble()
 	case was.State == enginestate.EngineReady:
@@ -96,6 +101,25 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 		}
 	}
 	return p
+}
+
+// of is what an engine of these base models should be like: adapters of others are none of its, and are unloaded.
+func (d Desired) of(models []string) Desired {
+	own := Desired{Drain: d.Drain, Retired: d.Retired}
+	for _, a := range d.Adapters {
+		if a.fits(models) {
+			own.Adapters = append(own.Adapters, a)
+			continue
+		}
+		own.foreign = append(own.foreign, a.Name)
+	}
+	return own
+}
+
+// otherModels reports whether an engine serves other base models than before.
+func otherModels(before, now []string) bool {
+	kept := slices.ContainsFunc(before, func(m string) bool { return slices.Contains(now, m) })
+	return len(before) > 0 && len(now) > 0 && !kept
 }
 
 // trouble describes the problems of a ready engine's adapters, for people.
@@ -135,6 +159,9 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 // loads everywhere before it makes the version wanted.
 func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
+	for _, name := range want.foreign {
+		delete(served, name)
+	}
 	p.Troubles = map[string]string{}
 	for _, a := range want.Adapters {
 		root, listed := roots[a.Name]
@@ -202,10 +229,11 @@ func mustReload(a Adapter, root string, records map[string]LoadRecord) bool {
 	return samePath(root, a.Path) && records[a.Name].Reload
 }
 
-// unloadable lists what the engine serves and should not: retired adapters, and all of ours once it is drained.
+// unloadable lists what the engine serves and should not: adapters that are retired or of another base model, and all
+// of ours once it is drained.
 func unloadable(want Desired, roots map[string]string, idle bool) []string {
 	var names []string
-	for _, name := range want.Retired {
+	for _, name := range slices.Concat(want.Retired, want.foreign) {
 		if _, loaded := roots[name]; loaded {
 			names = append(names, name)
 		}

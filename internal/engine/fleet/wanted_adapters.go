@@ -15,16 +15,21 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
-// Adapter is one version of one run's weights that every engine must serve. Name and Path never
+// Adapter is one version of one run's weights that every engine of its base model must serve. Name and Path never
 // change meaning: engines key their prefix cache by the name and may read the path again at any time.
 type Adapter struct {
 	Run     rollout.RunName       `json:"run"`
 	Version rollout.PolicyVersion `json:"version"`
 	Name    string                `json:"name"`
-	Path    string                `json:"path"` // as the engines see it
+	Path    string                `json:"path"`           // as the engines see it
+	Base    string                `json:"base,omitempty"` // model that it adapts, as engines serve it; empty: any
 	Digest  string                `json:"digest,omitempty"`
 	Prefix  string                `json:"prefix,omitempty"` // of the run's adapters: nothing outside of it is read
 }
+
+// fits reports whether the adapter is one of an engine that serves these base models. Many a base model has the shape
+// of another one, and an engine loads the adapters of either without a word.
+func (a Adapter) fits(models []string) bool { return a.Base == "" || slices.Contains(models, a.Base) }
 
 // files are the adapter's, as they were published.
 func (a Adapter) files() adapterfiles.Published {

@@ -91,8 +91,8 @@ func (s *Server) authorize(hc huma.Context, next func(huma.Context)) {
 	next(hc)
 }
 
-// withdrawn says what the caller of something that goes on and on lacks for it by now; empty: nothing. Its token may have
-// been taken away, have expired, or cover less than when the call began.
+// withdrawn says what the caller of something that goes on and on lacks for it by now; empty: nothing. Its token may
+// have been taken away, have expired, or cover less than when the call began.
 func withdrawn(hc huma.Context) string {
 	grant, refusal := callOf(hc.Context()).again()
 	needed := operations()[hc.Operation().OperationID]

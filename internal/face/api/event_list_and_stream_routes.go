@@ -158,8 +158,8 @@ func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, 
 	return list, nil
 }
 
-// stream sends events until the client goes, may not read them any more, the server stops or the history fails. A client reconnects by itself, with
-// the id of the last event it saw.
+// stream sends events until the client goes, may not read them any more, the server stops or the history fails. A
+// client reconnects by itself, with the id of the last event it saw.
 func (s *Server) stream(hc huma.Context, run rollout.RunName, after string, wanted filter) {
 	ctx, leave := s.untilStopped(hc.Context())
 	defer leave()
