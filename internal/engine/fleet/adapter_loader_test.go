@@ -3,9 +3,12 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -68,5 +71,46 @@ func TestLoadVerifies(t *testing.T) {
 	_, err := fleet.Loader{}.Load(t.Context(), forgetful{newFakeEngine()}, "a", adapter(1))
 	if rollout.CodeOf(err) != rollout.CodeNotListed {
 		t.Errorf("got %v, want code %s", err, rollout.CodeNotListed)
+	}
+}
+
+// rewriting is an engine under whose load the adapter's weights are written anew.
+type rewriting struct {
+	*fakeEngine
+	t *testing.T
+}
+
+func (r rewriting) LoadAdapter(ctx context.Context, name, path string) error {
+	if err := os.WriteFile(filepath.Join(path, "adapter_model.safetensors"), []byte("others"), 0o600); err != nil {
+		r.t.Error(err)
+	}
+	return r.fakeEngine.LoadAdapter(ctx, name, path)
+}
+
+// Nobody knows which weights an engine has read that were changed meanwhile: it has to give them back.
+func TestLoadRefusesFilesThatChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	files, prefix := adapterfiles.NewReader(), t.TempDir()
+	a := adapter(1)
+	a.Prefix, a.Path = prefix, filepath.Join(prefix, "v1")
+	if err := os.Mkdir(a.Path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"adapter_config.json": `{"r":8,"target_modules":["q_proj"]}`, "adapter_model.safetensors": "weights",
+	} {
+		if err := os.WriteFile(filepath.Join(a.Path, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	published, err := files.Inspect(t.Context(), prefix, a.Path, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Digest = published.Digest
+	e := newFakeEngine()
+	_, err = fleet.Loader{Files: files}.Load(t.Context(), rewriting{e, t}, "a", a)
+	if rollout.CodeOf(err) != adapterfiles.Changed || rollout.KindOf(err) != rollout.Permanent || e.serves(a.Name) {
+		t.Errorf("got %v; the engine serves it: %v", err, e.serves(a.Name))
 	}
 }

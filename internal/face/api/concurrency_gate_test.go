@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // TestAGateKeepsRoomForOthers: one key gets its part and no more, others are let in past those of it that wait, and
@@ -93,4 +95,36 @@ func TestAGateThatIsResized(t *testing.T) {
 			t.Errorf("%d are let in once there is room again", got)
 		}
 	})
+}
+
+// TestOneRunLeavesRoomForOthers: of what the configuration lets in, one run gets at most three quarters, from the start
+// and with what is read again.
+func TestOneRunLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"requests", "waiting", "streams"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limits := func(n int) Limits { return Limits{Requests: n, WaitingClaims: n, Streams: n} }
+				all := newGates(limits(8))
+				var greedy, modest int
+				enter := func(run rollout.RunName, got *int, want int) {
+					t.Helper()
+					for range 16 {
+						if _, refused := all.enter(t.Context(), name, run); refused == nil {
+							*got++
+						}
+					}
+					if *got != want {
+						t.Errorf("%d calls of %s are in progress, want %d", *got, run, want)
+					}
+				}
+				enter("greedy", &greedy, 6)
+				enter("modest", &modest, 2)
+				all.resize(limits(16))
+				enter("greedy", &greedy, 12)
+				enter("modest", &modest, 4)
+			})
+		})
+	}
 }

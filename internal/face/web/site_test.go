@@ -257,6 +257,23 @@ func TestAPageThatPanicsIsAProblem(t *testing.T) {
 	}
 }
 
+// What has buttons, or says that it needs a login, stands in no frame: nobody is led to click on it unseen.
+func TestNoPageStandsInAFrame(t *testing.T) {
+	t.Parallel()
+	server := site(t, newService(2))
+	for _, page := range []string{"/", "/login", "/runs/demo", "/fleet", "/runs/none", "/data/status"} {
+		resp, err := server.Client().Get(server.URL + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if h := resp.Header; !strings.Contains(h.Get("Content-Security-Policy"), "; frame-ancestors 'none'") ||
+			h.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s: %d, %v", page, resp.StatusCode, h)
+		}
+	}
+}
+
 // A page of what goes on says so to the page's script, which asks for it again.
 func TestPagesThatAreLive(t *testing.T) {
 	t.Parallel()

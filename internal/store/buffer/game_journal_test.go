@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
@@ -86,6 +87,7 @@ var journals = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		second := playJournal(t, f, game(0, 0), 2)
 		f.ok(second.end())
 		f.refused(second.phase(), rollout.Fenced)
+		f.body("demo/0/0/finished", telemetry.EpisodeFinished{}) // told once
 		got, err := f.Episodes(f.ctx, ref(0), 2)
 		f.ok(err)
 		expect(t, "episodes", got, []rollout.Episode{first.now.Episode})

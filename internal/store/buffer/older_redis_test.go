@@ -164,3 +164,25 @@ func TestTheEndWaitsForARepair(t *testing.T) {
 	f.confirm()
 	expect(t, "over", end(), true)
 }
+
+// TestRecordsOfTermsBefore has Redis come back from before a trainer went back to step 1: the record of step 1 that it
+// has is not that trainer's, and that of step 0 is still the one of the trainer before.
+func TestRecordsOfTermsBefore(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	first, _ := f.attach(-1)
+	f.ready(0, 0, 1)
+	for step := range 2 {
+		f.claim(step, first)
+		f.complete(step, first)
+	}
+	mark, _ := f.Unwitnessed(run)
+	mark.Begin(rollout.TrainerGeneration(first), 0)
+	mark.Generation++
+	mark.Begin(mark.Generation, 1)
+	_, err := f.Repair(f.ctx, run, buffer.Repair{Era: 2, Mark: mark, NextGroup: 2})
+	f.ok(err)
+	records, err := f.AllSteps(f.ctx, run, 0, 0)
+	f.ok(err)
+	expect(t, "records lost", []bool{records[0].LostRecord, records[1].LostRecord}, []bool{false, true})
+}

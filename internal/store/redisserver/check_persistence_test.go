@@ -49,7 +49,12 @@ func TestCheck(t *testing.T) {
 		{"snapshots", "60 1", "no", "always", "noeviction", slog.LevelWarn, "since the last snapshot", ""},
 		{"nothing", "", "no", "always", "noeviction", slog.LevelWarn, "loses everything", ""},
 		{"deletes what it likes", "", "yes", "always", "allkeys-lru", 0, "", "set it to noeviction"},
+		{"deletes what is used least", "", "yes", "always", "allkeys-lfu", 0, "", "set it to noeviction"},
+		{"deletes anything", "", "yes", "always", "allkeys-random", 0, "", "set it to noeviction"},
 		{"deletes what would expire", "", "yes", "always", "volatile-ttl", 0, "", "set it to noeviction"},
+		{"deletes of that what it likes", "", "yes", "always", "volatile-lru", 0, "", "set it to noeviction"},
+		{"deletes of that what is used least", "", "yes", "always", "volatile-lfu", 0, "", "set it to noeviction"},
+		{"deletes of that anything", "", "yes", "always", "volatile-random", 0, "", "set it to noeviction"},
 	} {
 		for name, value := range map[string]string{"save": tt.save, "appendonly": tt.only, "appendfsync": tt.fsync,
 			"maxmemory-policy": tt.policy} {
