@@ -105,11 +105,13 @@ scaling-trials: ## try the scaling policies on 260 random runs in virtual time (
 	@mkdir -p .millrace
 	@go run -C trials ./scaling/scalingtrials -page scaling/results.md -figure scaling/scaling.svg -sums scaling/scaling-sums.svg
 
+# Tests are linked without tables for a debugger, in three quarters of the time.
+LINK = -ldflags=-w
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"
-	go test -timeout 30m ./...
-	go test -C trials -timeout 30m ./...
+	go test $(LINK) -timeout 30m ./...
+	go test -C trials $(LINK) -timeout 30m ./...
 	@echo "the rules of Diplomacy, as checked (docs/diplomacy-rules.md):"
 	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/game/diplomacy | \
 		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
@@ -208,13 +210,13 @@ test-rules: $(CHECK)/promtool ## promtool's checks of deploy/prometheus, and whe
 	@$(CHECK)/promtool test rules deploy/prometheus/tests/*.test.yaml
 
 # Packages and trials in which goroutines meet; the others decide, in one.
-DECIDING = arch|diagnosis|game/(diplomacy|gamelist|tictactoe)|rollout|run/|scaling($$|/(fleetsample|scaledfleet|supply|terms))|simulate/(plan|setup|sim)
+DECIDING = arch|diagnosis|game/(diplomacy|gamelist|tictactoe)|rollout|run/|scaling($$|/(fleetsample|scaledfleet|supply|terms))|simulate/(engineprofile|enginesim/.|plan|setup|sim)
 RACING = $(shell go list ./... | grep -vE '/internal/($(DECIDING))')
 RACING_TRIALS = ./bench/... ./stack ./crashtest ./noisyneighbours ./cmd/...
 .PHONY: race
-race: $(TEMPORAL) ## the tests under the race detector (needs a C compiler)
-	@deploy/race.sh go test -race -short -timeout 30m $(RACING)
-	@deploy/race.sh go test -C trials -race -short -timeout 30m $(RACING_TRIALS)
+race: $(TEMPORAL) ## the tests, less of some, under the race detector (needs a C compiler); vet is lint's
+	@deploy/race.sh go test -race -short -vet=off $(LINK) -timeout 30m $(RACING)
+	@deploy/race.sh go test -C trials -race -short -vet=off $(LINK) -timeout 30m $(RACING_TRIALS)
 
 .PHONY: conformance
 conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)

@@ -271,7 +271,11 @@ func (e *weighedEngine) LoadAdapter(ctx context.Context, name, path string) erro
 // what it needs, every engine serves that with our weights, unless it has somebody else's; nobody serves those; and
 // what was retired is unloaded.
 func FuzzFleetRollback(f *testing.F) {
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

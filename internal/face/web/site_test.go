@@ -346,6 +346,9 @@ func TestRunNameAtTheLimit(t *testing.T) {
 // markup, of a terminal's commands, and of marks that turn the direction.
 func TestTextsAtTheLimit(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a hundred megabytes of text, one page after another")
+	}
 	for _, text := range []string{strings.Repeat("<b>", 350_000), strings.Repeat("\x1b[31m\x9b", 150_000),
 		strings.Repeat("\u202e\u2067\xff", 150_000)} {
 		s := newService(6)
