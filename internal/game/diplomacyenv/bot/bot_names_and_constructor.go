@@ -2,7 +2,7 @@
 // against. A bot sees the position and what its power may order, draws from the stream it is given and nothing else,
 // so that the same seed gives the same game.
 //
-// Start reading at Bot and New. DumbBot, the only one that means to win, is in dumb_bot.go.
+// Start reading at Bot and New. DumbBot, the only one that means to win, is in the files dumb_bot_*.go.
 package bot
 
 import (
