@@ -69,10 +69,10 @@ type GameDescriber func(ctx context.Context, game rollout.EpisodeRef, version ro
 // Buffer is what the activities need of the buffer.
 type Buffer interface {
 	Reopen(ctx context.Context, spec runspec.Spec) error
-	SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int, asOf time.Time) error
+	SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int, mirror int64) error
 	SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, by rollout.TrainerGeneration) error
-	SaveStatus(ctx context.Context, s runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
-	SaveEnd(ctx context.Context, s runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
+	SaveStatus(ctx context.Context, s runstatus.RunStatus, mirror int64, facts ...telemetry.Event) error
+	SaveEnd(ctx context.Context, s runstatus.RunStatus, mirror int64, facts ...telemetry.Event) error
 	KeepListed(ctx context.Context, run rollout.RunName) error
 	AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (buffer.Account, error)
 	Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error)

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -53,7 +52,7 @@ func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, err
 // MirrorInput carries a run's status to where readers find it without asking Temporal.
 type MirrorInput struct {
 	Status runstatus.RunStatus `json:"status"`
-	AsOf   time.Time           `json:"as_of,omitzero"`   // when the run was so, by its own clock
+	Mirror int64               `json:"mirror"`           // its number
 	Change string              `json:"change,omitempty"` // reported as an event when not empty
 	Key    string              `json:"key,omitempty"`    // of that event
 	// whether there is something to learn has changed, which is an event of its own
@@ -63,7 +62,7 @@ type MirrorInput struct {
 // Mirror publishes the run's status and limits.
 func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	spec := in.Status.Spec
-	if err := a.Buffer.SetLimits(ctx, spec.Name, spec.Buffer, spec.Steps, in.AsOf); err != nil {
+	if err := a.Buffer.SetLimits(ctx, spec.Name, spec.Buffer, spec.Steps, in.Mirror); err != nil {
 		return typed(fmt.Errorf("set limits of %s: %w", spec.Name, err))
 	}
 	var facts []telemetry.Event
@@ -79,7 +78,7 @@ func (a *Activities) Mirror(ctx context.Context, in MirrorInput) error {
 	if in.Status.State.Over() {
 		save = a.Buffer.SaveEnd // the keeper of runs says it where Redis has come back older meanwhile
 	}
-	if err := save(ctx, in.Status, in.AsOf, facts...); err != nil {
+	if err := save(ctx, in.Status, in.Mirror, facts...); err != nil {
 		return typed(fmt.Errorf("save status of %s: %w", spec.Name, err))
 	}
 	return nil

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -31,7 +30,7 @@ func (a *Activities) ConfirmAccount(ctx context.Context, in ConfirmInput) (bool,
 // RepairInput is all that a run knows of itself when the buffer's Redis is behind it, or has forgotten it.
 type RepairInput struct {
 	RestoreInput
-	AsOf   time.Time     `json:"as_of"`
+	Mirror int64         `json:"mirror"`
 	Repair buffer.Repair `json:"repair"`
 }
 
@@ -66,10 +65,10 @@ func (a *Activities) RepairAccount(ctx context.Context, in RepairInput) (Repaire
 		State: in.Status.State, Change: "repair the buffer", Reason: back.String(),
 	})
 	spec := in.Status.Spec
-	if err := a.Buffer.SetLimits(ctx, run, spec.Buffer, spec.Steps, in.AsOf); err != nil {
+	if err := a.Buffer.SetLimits(ctx, run, spec.Buffer, spec.Steps, in.Mirror); err != nil {
 		return Repaired{}, typed(fmt.Errorf("set limits of %s: %w", run, err))
 	}
-	if err := a.Buffer.SaveStatus(ctx, in.Status, in.AsOf, fact); err != nil {
+	if err := a.Buffer.SaveStatus(ctx, in.Status, in.Mirror, fact); err != nil {
 		return Repaired{}, typed(fmt.Errorf("save status of %s: %w", run, err))
 	}
 	account, err := a.Account(ctx, AccountInput{Run: run, Since: in.Repair.Mark.Granted})

@@ -50,7 +50,7 @@ func (r *run) confirmBuffer(ctx workflow.Context, task runmachine.ConfirmBuffer)
 func (r *run) repairBuffer(ctx workflow.Context, task runmachine.RepairBuffer) runmachine.Repaired {
 	ctx = workflow.WithActivityOptions(ctx, restoreActivity())
 	in := activities.RepairInput{
-		RestoreInput: activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}, AsOf: workflow.Now(ctx),
+		RestoreInput: activities.RestoreInput{Spec: r.given, Status: task.Status, Key: task.Key}, Mirror: task.Mirror,
 		Repair: buffer.Repair{Era: task.Era, Mark: task.Mark, NextGroup: task.NextGroup, Playing: task.Playing,
 			Ready: task.Ready},
 	}
@@ -80,7 +80,7 @@ func accountOf(a activities.Account) runmachine.Account {
 		Claimed: int(a.ClaimedTo), Completed: int(a.NextStep), Version: a.Version,
 		Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
 		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID, Refills: a.Refills,
-		FleetHistory: a.FleetHistory,
+		FleetHistory: a.FleetHistory, Mirrors: a.Mirrors,
 	}
 }
 

@@ -110,7 +110,7 @@ func (r *run) lookFor(ctx workflow.Context, seqs []rollout.GroupSeq) runmachine.
 func (r *run) mirror(ctx workflow.Context, task runmachine.Mirror) runmachine.Done {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return r.short(ctx, acts.Mirror, activities.MirrorInput{
-		Status: task.Status, AsOf: workflow.Now(ctx), Change: task.Change, Key: task.Key,
+		Status: task.Status, Mirror: task.Number, Change: task.Change, Key: task.Key,
 		RewardVarianceChanged: task.VarianceChanged,
 	})
 }

@@ -55,7 +55,7 @@ type accounts interface {
 	Forget(ctx context.Context, run rollout.RunName) (forgotten bool, err error)
 	Given(ctx context.Context, run rollout.RunName) (runspec.Spec, error)
 	Status(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error)
-	SaveStatus(ctx context.Context, status runstatus.RunStatus, asOf time.Time, facts ...telemetry.Event) error
+	SaveStatus(ctx context.Context, status runstatus.RunStatus, mirror int64, facts ...telemetry.Event) error
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 	Unheard(ctx context.Context, run rollout.RunName, before rollout.GroupSeq) ([]rollout.GroupSeq, error)
 	Revive(ctx context.Context, run rollout.RunName) error
@@ -142,20 +142,20 @@ func (c Control) resume(ctx context.Context, run rollout.RunName) (runstatus.Run
 	if lost.Status, err = c.buffer.Status(ctx, run); err != nil {
 		return runstatus.RunStatus{}, err
 	}
+	if err := c.buffer.Revive(ctx, run); err != nil {
+		return runstatus.RunStatus{}, err
+	}
 	if lost.Account, err = c.buffer.Account(ctx, run); err != nil {
 		return runstatus.RunStatus{}, err
 	}
 	if lost.Unheard, err = c.buffer.Unheard(ctx, run, rollout.GroupSeq(lost.Status.Launched)); err != nil {
 		return runstatus.RunStatus{}, err
 	}
-	if err := c.buffer.Revive(ctx, run); err != nil {
-		return runstatus.RunStatus{}, err
-	}
 	status, err := c.Resume(ctx, lost)
 	if err != nil {
 		return status, err
 	}
-	return status, c.buffer.SaveStatus(ctx, status, time.Now())
+	return status, c.buffer.SaveStatus(ctx, status, lost.Account.Mirrors)
 }
 
 // Change changes an active run. A lost run can be resumed.
@@ -236,7 +236,7 @@ func (c Control) End(
 	if err := c.CancelGroups(ctx, run, append(account.Queued, account.InFlight...)); err != nil {
 		return status, err
 	}
-	return status, c.buffer.SaveStatus(ctx, status, time.Now(), telemetry.Event{
+	return status, c.buffer.SaveStatus(ctx, status, buffer.InItsPlace, telemetry.Event{
 		At: now, Run: run, Key: fmt.Sprintf("%s/%s/%d", run, state, status.EndedAt.UnixMilli()),
 		Body: telemetry.RunChanged{State: state, Change: changeOf(state), Reason: reason},
 	})

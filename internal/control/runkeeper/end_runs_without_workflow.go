@@ -93,7 +93,7 @@ func (k *Keeper) sayEnd(ctx context.Context, status runstatus.RunStatus, suspect
 	}
 	k.Log.Warn("a run has ended, and its workflow does not say how far its account had come; steps that Redis has "+
 		"forgotten since stay forgotten", "run", id, "error", err)
-	return k.Buffer.SaveStatus(ctx, status, time.Now())
+	return k.Buffer.SaveStatus(ctx, status, buffer.InItsPlace)
 }
 
 // endAt ends a run whose account had come as far as a mark says. It may be called again after it was interrupted.
@@ -105,7 +105,7 @@ func (k *Keeper) endAt(ctx context.Context, status runstatus.RunStatus, mark run
 	}
 	repaired := account.Mark.Era > mark.Era // by an earlier call
 	if !repaired && !account.Mark.Behind(mark) && account.NextStep >= status.NextStep {
-		return k.Buffer.SaveStatus(ctx, status, now)
+		return k.Buffer.SaveStatus(ctx, status, buffer.InItsPlace)
 	}
 	mark.Completed = max(mark.Completed, status.NextStep)
 	mark.Granted = max(mark.Granted, mark.Completed)
@@ -120,7 +120,7 @@ func (k *Keeper) endAt(ctx context.Context, status runstatus.RunStatus, mark run
 	status.Rollbacks, status.Rollback = status.Rollbacks+1, &back
 	k.Log.Error("Redis came back older than it was; the account of a run that has ended is repaired", "run", id,
 		"rollback", back)
-	return k.Buffer.SaveStatus(ctx, status, now, telemetry.Event{
+	return k.Buffer.SaveStatus(ctx, status, buffer.InItsPlace, telemetry.Event{
 		At: now, Run: id, Key: fmt.Sprintf("%s/repair/%d", id, back.Era),
 		Body: telemetry.RunChanged{State: status.State, Change: "repair the buffer", Reason: back.String()},
 	})

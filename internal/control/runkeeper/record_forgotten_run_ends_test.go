@@ -126,7 +126,7 @@ func newEnded(t *testing.T) *ended {
 	}
 	f.workflow.status = runstatus.RunStatus{Spec: spec, State: runstatus.RunRunning}
 	f.ok(f.Open(f.ctx, spec))
-	f.ok(f.SaveStatus(f.ctx, f.workflow.status, time.Now()))
+	f.ok(f.SaveStatus(f.ctx, f.workflow.status, 0))
 	var err error
 	f.generation, _, err = f.Attach(f.ctx, run, nil)
 	f.ok(err)
@@ -172,7 +172,7 @@ func (f *ended) end() {
 	f.workflow.mark = account.Mark
 	s := &f.workflow.status
 	s.State, s.NextStep, s.Launched, s.EndedAt = runstatus.RunCompleted, account.NextStep, int64(f.seq), time.Now()
-	f.ok(f.SaveStatus(f.ctx, *s, time.Now()))
+	f.ok(f.SaveStatus(f.ctx, *s, 0))
 }
 
 func (f *ended) keeper() *Keeper {

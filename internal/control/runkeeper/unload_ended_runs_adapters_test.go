@@ -40,7 +40,7 @@ func TestAdaptersOfRunsThatAreOverAreLetGo(t *testing.T) {
 	over := f.workflow.status
 	over.Spec.Name, over.State = "over", runstatus.RunCompleted
 	f.ok(f.Open(f.ctx, over.Spec))
-	f.ok(f.SaveStatus(f.ctx, over, time.Now()))
+	f.ok(f.SaveStatus(f.ctx, over, 0))
 	w := &wishes{owners: []rollout.RunName{run, "deleted", "forgotten", "over"}, driven: "forgotten"}
 	k := &Keeper{Control: w, Buffer: f.Store, Pace: DefaultPace(), Log: slog.New(slog.DiscardHandler)}
 	f.ok(k.unwantOver(f.ctx))

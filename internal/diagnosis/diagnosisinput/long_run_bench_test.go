@@ -115,7 +115,7 @@ func recordedRun(b *testing.B, rdb redis.UniversalClient) diagnosisinput.Reader 
 		m.step(step, generation)
 	}
 	status.NextStep = longSteps
-	m.ok(m.buffer.SaveStatus(m.ctx, status, time.Time{}))
+	m.ok(m.buffer.SaveStatus(m.ctx, status, 0))
 	return diagnosisinput.Reader{
 		Buffer: m.buffer, Registry: scaledfleet.Registry{Registry: fleet.NewRegistry(rdb, "bench", time.Now)},
 		Workers: workerregistry.New(rdb, "bench", time.Now), Events: m.events,

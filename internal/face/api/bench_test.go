@@ -168,7 +168,7 @@ func fill(b *testing.B, redisAddr string, groups int) float64 {
 	big := spec()
 	big.Buffer.GroupsPerStep = groups
 	must(b, store.Open(ctx, big))
-	must(b, store.SaveStatus(ctx, runstatus.RunStatus{Spec: big, State: runstatus.RunRunning}, time.Time{}))
+	must(b, store.SaveStatus(ctx, runstatus.RunStatus{Spec: big, State: runstatus.RunRunning}, 0))
 	if _, _, err := store.Attach(ctx, run, nil); err != nil {
 		b.Fatal(err)
 	}

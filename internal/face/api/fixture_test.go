@@ -65,7 +65,7 @@ func (c *control) Start(ctx context.Context, spec runspec.Spec) (runstatus.RunSt
 	}
 	status := &runstatus.RunStatus{Spec: spec, State: runstatus.RunRunning, StartedAt: time.Now()}
 	c.runs[spec.Name] = status
-	return *status, true, c.store.SaveStatus(ctx, *status, time.Time{})
+	return *status, true, c.store.SaveStatus(ctx, *status, 0)
 }
 
 func (c *control) Delete(ctx context.Context, run rollout.RunName) error {
@@ -84,7 +84,7 @@ func (c *control) change(ctx context.Context, run rollout.RunName,
 	if err := f(status); err != nil {
 		return runstatus.RunStatus{}, err
 	}
-	return *status, c.store.SaveStatus(ctx, *status, time.Time{})
+	return *status, c.store.SaveStatus(ctx, *status, 0)
 }
 
 func (c *control) Change(ctx context.Context, run rollout.RunName, change speckeys.Change) (runstatus.RunStatus,

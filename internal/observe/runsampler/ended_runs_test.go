@@ -110,10 +110,10 @@ func TestRunsThatAreOverCostNothing(t *testing.T) {
 		spec := d.spec
 		spec.Name = rollout.RunName(fmt.Sprintf("over-%d", i))
 		d.ok(d.buffer.Open(ctx, spec))
-		d.ok(d.buffer.SaveStatus(ctx, runstatus.RunStatus{Spec: spec, State: runstatus.RunRunning, StartedAt: d.now}, d.now))
+		d.ok(d.buffer.SaveStatus(ctx, runstatus.RunStatus{Spec: spec, State: runstatus.RunRunning, StartedAt: d.now}, 0))
 		d.ok(d.samplers[0].sampleAll(ctx, d.now))
 		d.ok(d.buffer.SaveStatus(ctx, runstatus.RunStatus{Spec: spec, State: runstatus.RunCompleted, StartedAt: d.now,
-			EndedAt: d.now}, d.now))
+			EndedAt: d.now}, 0))
 	}
 	d.now = d.now.Add(lastWords)
 	for range 3 {

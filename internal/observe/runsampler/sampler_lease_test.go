@@ -36,8 +36,7 @@ func TestWaitsOfARunThatEndedUnderAnotherServer(t *testing.T) {
 	d := newDeployment(t)
 	ctx := t.Context()
 	d.state(runstatus.RunPaused)
-	d.ok(d.buffer.SaveStatus(ctx, runstatus.RunStatus{Spec: d.spec, State: runstatus.RunCompleted, StartedAt: d.now},
-		d.now))
+	d.ok(d.buffer.SaveStatus(ctx, runstatus.RunStatus{Spec: d.spec, State: runstatus.RunCompleted, StartedAt: d.now}, 0))
 	for range 3 { // nothing is left to be told
 		d.ok(d.samplers[0].sampleAll(ctx, d.now))
 	}

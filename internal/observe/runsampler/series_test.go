@@ -38,7 +38,7 @@ type deployment struct {
 
 func (d *deployment) state(state runstatus.RunState) {
 	d.t.Helper()
-	d.ok(d.buffer.SaveStatus(d.t.Context(), runstatus.RunStatus{Spec: d.spec, State: state, StartedAt: d.now}, d.now))
+	d.ok(d.buffer.SaveStatus(d.t.Context(), runstatus.RunStatus{Spec: d.spec, State: state, StartedAt: d.now}, 0))
 }
 
 const demo rollout.RunName = "demo"

@@ -75,7 +75,7 @@ func TestAnArchiveIsWhatTheRunHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	status.State, status.EndedAt = runstatus.RunCompleted, time.Now()
-	if err := store.SaveStatus(t.Context(), status, time.Now()); err != nil {
+	if err := store.SaveStatus(t.Context(), status, 0); err != nil {
 		t.Fatal(err)
 	}
 	if code, said := s.millrace(tokenOf("read"), "run", "archive", "b-1", "--to", dir); code != cli.ExitAuth ||

@@ -48,7 +48,7 @@ func (s *served) open(store *buffer.Store, name rollout.RunName) runspec.Spec {
 		s.t.Fatal(err)
 	}
 	if err := store.SaveStatus(s.t.Context(), runstatus.RunStatus{Spec: spec, State: runstatus.RunRunning,
-		StartedAt: time.Now()}, time.Time{}); err != nil {
+		StartedAt: time.Now()}, 0); err != nil {
 		s.t.Fatal(err)
 	}
 	return spec

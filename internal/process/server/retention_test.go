@@ -18,7 +18,7 @@ func TestARunSaysWhenItIsDeleted(t *testing.T) {
 	s.open(store, "going")
 	ended := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	status := runstatus.RunStatus{Spec: spec, State: runstatus.RunCompleted, StartedAt: ended, EndedAt: ended}
-	if err := store.SaveStatus(t.Context(), status, time.Now()); err != nil {
+	if err := store.SaveStatus(t.Context(), status, 0); err != nil {
 		t.Fatal(err)
 	}
 	const when = `"deletes_at":"2026-02-01T03:04:05Z"`

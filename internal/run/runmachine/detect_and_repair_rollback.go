@@ -170,9 +170,11 @@ func (m *Machine) confirm(r AccountRead, undone, ended []rollout.GroupSeq, take 
 // repair has nothing undone in a buffer that is behind.
 func (m *Machine) repair(found Account, take func(AccountRead)) {
 	m.Changes++
+	m.Mirrors++
 	task := RepairBuffer{
 		Status: m.Status(), Era: max(found.Mark.Era, m.Mark.Era) + 1, Mark: m.Mark, NextGroup: m.NextSeq,
 		Playing: m.unspent(seqsOf(m.Playing)), Ready: m.unspent(m.Ready), Key: m.changeKey(),
+		Mirror: m.Mirrors,
 	}
 	task.Mark.Grants = slices.Clone(m.Mark.Grants)
 	task.Mark.Granted = max(task.Mark.Granted, rollout.Step(m.Claimed))

@@ -121,6 +121,7 @@ type RepairBuffer struct {
 	Playing   []rollout.GroupSeq
 	Ready     []rollout.GroupSeq
 	Key       string // of the event
+	Mirror    int64  // number of the status, as for Mirror
 }
 
 // AssertAdapters tells a fleet that may have forgotten it which versions and fixed policies the run needs, and which it
@@ -152,6 +153,7 @@ type Retire struct{ Adapter string }
 // Mirror gives readers the run's status.
 type Mirror struct {
 	Status          runstatus.RunStatus
+	Number          int64  // above those of all before
 	Change          string // what has changed; reported as an event unless it is empty
 	Key             string // of that event
 	VarianceChanged bool   // which is an event of its own

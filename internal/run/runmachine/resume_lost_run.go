@@ -31,7 +31,7 @@ func Resume(lost Lost, now time.Time) *Run {
 		Bytes:   a.Bytes, GroupBytes: a.GroupBytes,
 		Changes:   int(now.Unix()), // above every earlier one
 		LoadProbe: was.LoadProbe,
-		Mark:      a.Mark, Rollbacks: was.Rollbacks, Rollback: was.Rollback,
+		Mark:      a.Mark, Rollbacks: was.Rollbacks, Rollback: was.Rollback, Mirrors: a.Mirrors,
 	}
 	if r.Failures == nil {
 		r.Failures = map[rollout.Code]int64{}

@@ -30,6 +30,7 @@ type Run struct {
 	Failures  map[rollout.Code]int64 `json:"failures"`         // groups dropped, by code
 	Changes   int                    `json:"changes"`          // to number their events
 	Change    string                 `json:"change,omitempty"` // what readers are to be told, and were not yet
+	Mirrors   int64                  `json:"mirrors"`          // to number what readers are told
 
 	Versions map[rollout.GroupSeq]rollout.PolicyVersion `json:"versions,omitempty"` // of the groups playing or ready
 	Holds    []Hold                                     `json:"holds,omitempty"`    // what claimed batches need

@@ -243,7 +243,9 @@ func (m *Machine) mirror(next func()) {
 		next()
 		return
 	}
-	task := Mirror{Status: m.Status(), Change: m.Change, Key: m.changeKey(), VarianceChanged: m.varianceChanged}
+	m.Mirrors++
+	task := Mirror{Status: m.Status(), Number: m.Mirrors, Change: m.Change, Key: m.changeKey(),
+		VarianceChanged: m.varianceChanged}
 	m.untold, m.Change, m.varianceChanged, m.throttled, m.told = false, "", false, m.throttle(), m.now
 	m.do(task, next)
 }

@@ -28,6 +28,7 @@ type Account struct {
 	Confirmed     bool           // under the replication id that Redis has now
 	ReplicationID string
 	FleetHistory  string // of the Redis that holds the fleet; empty: not known
+	Mirrors       int64  // highest number of what readers were told
 }
 
 // sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told its progress; while the
@@ -57,6 +58,9 @@ func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {
 			m.Changes++
 			m.note("corrected its account by the buffer's: " + difference)
 		}
+	}
+	if a.Mirrors > m.Mirrors { // Temporal came back older, or the run was taken for lost: what it told since came late
+		m.Mirrors, m.untold = a.Mirrors, true
 	}
 	before := m.Completed
 	m.adopt(a, nil, known)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,7 +33,7 @@ func TestWhoWaitsTrainsOnNothingStale(t *testing.T) {
 	eachSeed(t, func(t *testing.T, rdb redis.UniversalClient, seed uint64) {
 		c := newCampaign(t, rdb, rand.New(rand.NewPCG(seed, 8)))
 		c.limits.OnStale = runspec.WaitStale
-		c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps, time.Time{}))
+		c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps, 0))
 		c.run()
 		records, err := c.Steps(c.ctx, run, 0, 0)
 		c.ok(err)
@@ -202,5 +201,5 @@ func (c *campaign) change() {
 	c.limits.MaxStaleness = int64(c.rng.IntN(4))
 	c.limits.OnStale = onStale[c.rng.IntN(3)]
 	c.limits.MaxBytes = int64(c.rng.IntN(2) * (1 + c.rng.IntN(10*size(c.t, group(0, 0)))))
-	c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps, time.Time{}))
+	c.ok(c.SetLimits(c.ctx, run, c.limits, c.steps, 0))
 }

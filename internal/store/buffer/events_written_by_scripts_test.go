@@ -160,9 +160,9 @@ func TestScriptsTell(t *testing.T) {
 		f.ok(err)
 		change := telemetry.Event{At: now, Run: run, Key: "change/7",
 			Body: telemetry.RunChanged{State: runstatus.RunPaused, Change: "pause"}}
-		f.ok(f.SaveStatus(f.ctx, status, now))
+		f.ok(f.SaveStatus(f.ctx, status, 2))
 		for range 2 { // late, and yet it was done
-			f.ok(f.SaveStatus(f.ctx, status, now.Add(-time.Minute), change))
+			f.ok(f.SaveStatus(f.ctx, status, 1, change))
 		}
 		same("changed", f.body("change/7", telemetry.RunChanged{}), change.Body)
 	})

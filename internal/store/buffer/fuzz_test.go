@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -111,7 +110,7 @@ type field struct{ key, name, value string }
 func played(f *testing.F, rdb redis.UniversalClient) *image {
 	f.Helper()
 	x := open(f, rdb, spec(2, 10))
-	x.ok(x.SaveStatus(x.ctx, runstatus.RunStatus{Spec: spec(2, 10), State: runstatus.RunRunning}, time.Time{}))
+	x.ok(x.SaveStatus(x.ctx, runstatus.RunStatus{Spec: spec(2, 10), State: runstatus.RunRunning}, 0))
 	_, _, err := x.Attach(x.ctx, run, nil)
 	x.ok(err)
 	x.ready(0, 0, 1, 3)

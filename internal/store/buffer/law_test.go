@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -138,7 +137,7 @@ func (p *player) rare() func() {
 		steps := 30 + p.rng.IntN(20)
 		return func() {
 			p.note("limits %+v", limits)
-			p.ok(p.SetLimits(p.ctx, run, limits, steps, time.Time{}))
+			p.ok(p.SetLimits(p.ctx, run, limits, steps, 0))
 			m.limits, m.steps = limits, steps
 			m.sweep()
 		}

@@ -43,7 +43,7 @@ func (s *Store) Active(ctx context.Context) ([]runstatus.RunStatus, error) {
 	}
 	for _, run := range runs {
 		if run.State.Over() { // its end was not noted yet
-			if err := s.note(ctx, run.Spec.Name, endOf(run, s.now())); err != nil {
+			if err := s.note(ctx, run); err != nil {
 				return nil, err
 			}
 		}

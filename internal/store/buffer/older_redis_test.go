@@ -2,7 +2,6 @@ package buffer_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -148,11 +147,11 @@ func TestTheEndWaitsForARepair(t *testing.T) {
 	f.ready(0, 0)
 	f.claim(0, generation)
 	status := runstatus.RunStatus{Spec: spec(1, 1), State: runstatus.RunRunning}
-	f.ok(f.SaveStatus(f.ctx, status, start))
+	f.ok(f.SaveStatus(f.ctx, status, 1))
 	end := func() bool {
 		t.Helper()
 		status.State, status.NextStep = runstatus.RunCompleted, 1
-		f.ok(f.SaveEnd(f.ctx, status, start.Add(time.Hour)))
+		f.ok(f.SaveEnd(f.ctx, status, 2))
 		saved, err := f.Status(f.ctx, run)
 		f.ok(err)
 		return saved.State.Over()

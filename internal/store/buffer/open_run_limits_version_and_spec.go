@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -64,11 +63,11 @@ func (s *Store) open(ctx context.Context, given runspec.Spec, isNew bool) error 
 }
 
 // SetLimits changes depth, groups per step, staleness, bytes, order and length of a run, from the next claim on. A
-// granted batch stays as it is; a ready group that is now too stale is dropped. asOf is when the run set the limits. A
-// call with an older asOf than the newest one seen changes nothing, so that a late call cannot bring back old limits.
-// The zero time is the oldest.
+// granted batch stays as it is; a ready group that is now too stale is dropped. mirror numbers what the run says of
+// itself: a call with a lower number than the highest one seen changes nothing, so that a late call cannot bring back
+// old limits.
 func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b runspec.BufferSpec, steps int,
-	asOf time.Time) error {
+	mirror int64) error {
 	if err := spec.ValidateBuffer(b, steps); err != nil {
 		return err
 	}
@@ -76,15 +75,7 @@ func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b runspec.Bu
 	if err != nil {
 		return err
 	}
-	return s.do(ctx, "set limits", limitsScript, run, append([]any{since(asOf), stale}, limits(b, steps)...)...)
-}
-
-// since is a time as scripts compare it; 0 for the zero time.
-func since(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
+	return s.do(ctx, "set limits", limitsScript, run, append([]any{mirror, stale}, limits(b, steps)...)...)
 }
 
 // limits is what scripts know of a run's limits: names and values.

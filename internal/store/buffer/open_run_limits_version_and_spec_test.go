@@ -25,7 +25,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(2, 9))
 		changed := spec(2, 9).Buffer
 		changed.GroupsPerStep = 1
-		f.ok(f.SetLimits(f.ctx, run, changed, 9, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, changed, 9, 0))
 		f.ok(f.Open(f.ctx, spec(2, 9)))
 		f.ready(0, 0)
 		expect(t, "the changed limit still holds", seqs(f.claim(0, 0)), []int{0})
@@ -47,7 +47,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 				PublishedAt: start}},
 			Launched: 7, Failures: map[rollout.Code]int64{"timeout": 1},
 		}
-		f.ok(f.SaveStatus(f.ctx, status, time.Time{}))
+		f.ok(f.SaveStatus(f.ctx, status, 0))
 		got, err := f.Runs(f.ctx)
 		f.ok(err)
 		expect(t, "runs", got, []runstatus.RunStatus{status, {Spec: spec(2, 9), State: runstatus.RunStarting}})
@@ -59,9 +59,9 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(2, 9))
 		f.ok(f.Delete(f.ctx, run))
 		for name, call := range map[string]func() error{
-			"SetLimits":  func() error { return f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, time.Time{}) },
+			"SetLimits":  func() error { return f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, 0) },
 			"SetVersion": func() error { return f.SetVersion(f.ctx, run, 1, 0) },
-			"SaveStatus": func() error { return f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(2, 9)}, time.Time{}) },
+			"SaveStatus": func() error { return f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(2, 9)}, 0) },
 			"Status":     func() error { _, err := f.Status(f.ctx, run); return err },
 			"Queue":      func() error { _, err := f.Queue(f.ctx, ref(0), nil, 0, start); return err },
 			"Start":      func() error { return f.Start(f.ctx, ref(0)) },
@@ -111,7 +111,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		_, err := f.CommitGroup(f.ctx, group(10, 0))
 		f.ok(err)
 		f.ok(f.Discard(f.ctx, ref(9), "x"))
-		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 99), State: runstatus.RunRunning}, time.Time{}))
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 99), State: runstatus.RunRunning}, 0))
 		f.ok(f.Delete(f.ctx, run))
 		f.ok(f.Delete(f.ctx, run))
 		list, err := f.Runs(f.ctx)
@@ -264,7 +264,7 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		other := spec(1, 3)
 		other.Name = "another"
 		f.ok(f.Open(f.ctx, other))
-		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: other, State: runstatus.RunStopped}, time.Time{}))
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: other, State: runstatus.RunStopped}, 0))
 		for range 2 {
 			active, err := f.Active(f.ctx)
 			f.ok(err)
@@ -345,32 +345,50 @@ func TestALostConnectionIsRetryable(t *testing.T) {
 }
 
 // What a run said of itself comes late, from a worker that was stopped meanwhile: it brings back neither a run that
-// has ended nor its old limits. Versions that did not say when are believed until one does.
+// has ended nor its old limits. What is said in the place of a workflow that is gone comes after all that it said, as
+// does what the resumed run says.
 func TestLateMirrorChangesNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(2, 9))
-		mirror := func(groups int, state runstatus.RunState, at time.Time) {
+		mirror := func(groups int, state runstatus.RunState, at int64) {
 			t.Helper()
 			s := spec(groups, 9)
 			f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, at))
 			f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: s, State: state}, at))
 		}
-		mirror(2, runstatus.RunRunning, time.Time{})
-		mirror(1, runstatus.RunRunning, start.Add(time.Second))
+		mirror(2, runstatus.RunRunning, 0)
+		mirror(1, runstatus.RunRunning, 2)
 		f.ready(0, 0, 1)
-		for _, late := range []time.Time{{}, start} {
+		for _, late := range []int64{0, 1} {
 			mirror(2, runstatus.RunRunning, late)
 		}
 		expect(t, "the batch by the latest limits", seqs(f.claim(0, 0)), []int{0})
-		mirror(1, runstatus.RunStopped, start.Add(2*time.Second))
-		mirror(1, runstatus.RunStopped, start.Add(2*time.Second)) // retried
-		mirror(1, runstatus.RunRunning, start.Add(time.Second))
+		mirror(1, runstatus.RunStopped, 3)
+		mirror(1, runstatus.RunStopped, 3) // retried
+		mirror(1, runstatus.RunRunning, 2)
 		status, err := f.Status(f.ctx, run)
 		f.ok(err)
 		expect(t, "state", status.State, runstatus.RunStopped)
 		_, err = f.Claim(f.ctx, run, 1, 0, buffer.Share{})
 		f.refused(err, rollout.RunOver)
+
+		is := func(what string, want runstatus.RunState) {
+			t.Helper()
+			status, err := f.Status(f.ctx, run)
+			f.ok(err)
+			expect(t, what, status.State, want)
+		}
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 9), State: runstatus.RunLost}, buffer.InItsPlace))
+		mirror(1, runstatus.RunRunning, 9)
+		is("state after its lost workflow spoke late", runstatus.RunLost)
+		f.ok(f.Revive(f.ctx, run))
+		account, err := f.Account(f.ctx, run)
+		f.ok(err)
+		mirror(1, runstatus.RunRunning, account.Mirrors)
+		is("state of the resumed run", runstatus.RunRunning)
+		mirror(1, runstatus.RunStopped, 10)
+		is("state after its first workflow spoke late", runstatus.RunRunning)
 	})
 }
 
@@ -380,8 +398,8 @@ func TestRunRevivedWhileItsEndIsNoted(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 6))
 		rdb.AddHook(before{"sadd", func() { f.ok(f.Revive(f.ctx, run)) }})
-		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 6), State: runstatus.RunLost}, start))
-		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 6), State: runstatus.RunRunning}, start.Add(time.Second)))
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 6), State: runstatus.RunLost}, 1))
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 6), State: runstatus.RunRunning}, 2))
 		active, err := f.Active(f.ctx)
 		f.ok(err)
 		if len(active) != 1 {
@@ -391,8 +409,7 @@ func TestRunRevivedWhileItsEndIsNoted(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 6))
 		for i, state := range []runstatus.RunState{runstatus.RunLost, runstatus.RunRunning} {
-			f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 6), State: state},
-				start.Add(time.Duration(i)*time.Second)))
+			f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 6), State: state}, int64(i)))
 		}
 		if active, err := f.Active(f.ctx); err != nil || len(active) != 1 {
 			t.Errorf("a run that was taken for lost and says that it goes on: active %v, %v", active, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 func TestRetention(t *testing.T) {
@@ -63,7 +64,8 @@ func TestRetention(t *testing.T) {
 			expect(t, "to be purged", len(waiting), 0)
 			of := spec(1, 9)
 			of.Name = "lost"
-			f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: of, State: runstatus.RunRunning}, time.Now()))
+			resumed := runstatus.RunStatus{Spec: of, State: runstatus.RunRunning}
+			f.ok(f.SaveStatus(f.ctx, resumed, buffer.InItsPlace))
 			active, err := f.Active(f.ctx)
 			f.ok(err)
 			expect(t, "active", len(active), 2)
@@ -102,5 +104,5 @@ func (f *fixture) ended(name rollout.RunName, at time.Time) {
 	of := spec(1, 9)
 	of.Name = name
 	f.ok(f.Open(f.ctx, of))
-	f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: of, State: runstatus.RunCompleted, EndedAt: at}, at))
+	f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: of, State: runstatus.RunCompleted, EndedAt: at}, 0))
 }

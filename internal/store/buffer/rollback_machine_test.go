@@ -102,7 +102,7 @@ func (w *rollbacks) do(cmd runmachine.Command) runmachine.Result {
 			}
 		}
 	case runmachine.Mirror:
-		w.ok(w.SaveStatus(w.ctx, task.Status, time.Time{}))
+		w.ok(w.SaveStatus(w.ctx, task.Status, 0))
 	case runmachine.Wait:
 		w.wait = &cmd
 		return nil

@@ -36,6 +36,9 @@ type Account struct {
 
 	// Refills is how many granted steps get a batch of other groups, because a trainer went back behind their lost ones.
 	Refills int `json:"refills,omitempty"`
+
+	// Mirrors is the highest number of what was said of the run's limits and status.
+	Mirrors int64 `json:"mirrors,omitempty"`
 }
 
 // NeverConfirmed stands in for Redis' replication id when the run has never compared its account.
@@ -82,6 +85,7 @@ func (s *Store) account(ctx context.Context, run rollout.RunName, from ...any) (
 		Drops:      map[rollout.Code]int64{},
 		GroupBytes: r.int(12),
 		Mark:       markOf(r.list(13)).Mark, ConfirmedUnder: r.str(14), ReplicationID: r.str(15), Refills: int(r.int(17)),
+		Mirrors: r.int(18),
 	}
 	for i := range r.list(16) {
 		of := r.list(16).list(i)

@@ -1,10 +1,10 @@
 package buffer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,23 +13,26 @@ import (
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
-// SaveStatus keeps the workflow's mirror of itself as of a time, as SetLimits does: a late call cannot bring back an
-// earlier one. A status that is over ends the granting of new steps. facts tell what changed, and are told once, also
-// by a call that comes late.
-func (s *Store) SaveStatus(ctx context.Context, status runstatus.RunStatus, asOf time.Time,
+// InItsPlace is the mirror of a run whose workflow is gone: whatever that said comes late.
+const InItsPlace = -1
+
+// SaveStatus keeps the workflow's mirror of itself, numbered as for SetLimits: a late call cannot bring back an earlier
+// one. A status that is over ends the granting of new steps. facts tell what changed, and are told once, also by a call
+// that comes late.
+func (s *Store) SaveStatus(ctx context.Context, status runstatus.RunStatus, mirror int64,
 	facts ...telemetry.Event) error {
-	return s.saveStatus(ctx, status, asOf, flag(status.State.Over()), facts)
+	return s.saveStatus(ctx, status, mirror, flag(status.State.Over()), facts)
 }
 
 // SaveEnd is SaveStatus for a run that its workflow has ended. It changes nothing if Redis came back older since the
 // run looked. The repair of the account saves the status then, for an ended run's account is not checked.
-func (s *Store) SaveEnd(ctx context.Context, status runstatus.RunStatus, asOf time.Time,
+func (s *Store) SaveEnd(ctx context.Context, status runstatus.RunStatus, mirror int64,
 	facts ...telemetry.Event) error {
 	const ifCompared = 2
-	return s.saveStatus(ctx, status, asOf, ifCompared, facts)
+	return s.saveStatus(ctx, status, mirror, ifCompared, facts)
 }
 
-func (s *Store) saveStatus(ctx context.Context, status runstatus.RunStatus, asOf time.Time, over int,
+func (s *Store) saveStatus(ctx context.Context, status runstatus.RunStatus, mirror int64, over int,
 	facts []telemetry.Event) error {
 	text, err := json.Marshal(status)
 	if err != nil {
@@ -39,7 +42,7 @@ func (s *Store) saveStatus(ctx context.Context, status runstatus.RunStatus, asOf
 	if err != nil {
 		return err
 	}
-	args := append([]any{text, over, since(asOf)}, told...)
+	args := append([]any{text, over, mirror}, told...)
 	r, err := s.eval(ctx, statusScript, status.Spec.Name, args...)
 	if err != nil {
 		return fmt.Errorf("save status: %w", err)
@@ -48,25 +51,18 @@ func (s *Store) saveStatus(ctx context.Context, status runstatus.RunStatus, asOf
 	case r.int(1) == 0:
 		return nil
 	case status.State.Over():
-		return s.note(ctx, status.Spec.Name, endOf(status, asOf))
+		return s.note(ctx, status)
 	case r.int(2) == 1: // it was taken for lost
 		return s.unnote(ctx, status.Spec.Name)
 	}
 	return nil
 }
 
-// endOf is since when a run is over: as it says itself, or since it said so.
-func endOf(status runstatus.RunStatus, asOf time.Time) time.Time {
-	if status.EndedAt.IsZero() {
-		return asOf
-	}
-	return status.EndedAt
-}
-
 // note records that a run is over, so that Active skips it. A run that was revived before the record was written is
 // looked at again: otherwise a second loss of it would go unnoticed.
-func (s *Store) note(ctx context.Context, run rollout.RunName, ended time.Time) error {
-	if err := s.runs.End(ctx, run, ended); err != nil {
+func (s *Store) note(ctx context.Context, status runstatus.RunStatus) error {
+	run := status.Spec.Name
+	if err := s.runs.End(ctx, run, cmp.Or(status.EndedAt, s.now())); err != nil {
 		return trouble("note the end of a run", err)
 	}
 	over, err := s.rdb.HGet(ctx, s.key(run, "run"), "over").Result()

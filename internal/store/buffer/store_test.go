@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -56,10 +55,10 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.complete(0, 0)
 		f.ready(0, 1)
 		s.Buffer.Order = runspec.StartOrder // changed, it is another order of what is ready now
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, 0))
 		expect(t, "second", seqs(f.claim(1, 0)), []int{1, 2})
 		s.Buffer.Order = "alphabet"
-		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, 0), rollout.Invalid)
 	},
 	"the same claim gives the same bytes": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(2, 3))
@@ -125,7 +124,7 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 0, 1)
 		f.notReady(0, "") // a third group would fit
 		full.Buffer.MaxBytes = int64(2 * size(t, group(0, 0)))
-		f.ok(f.SetLimits(f.ctx, run, full.Buffer, 3, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, full.Buffer, 3, 0))
 		f.queue(2, 2)
 		f.notReady(0, "") // one is played that may still make the prefill fuller
 		f.ok(f.Discard(f.ctx, ref(2), "cancelled"))
@@ -319,18 +318,18 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ready(0, 0, 1, 2)
 		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		s.Buffer.GroupsPerStep = 3
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 1, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 1, 0))
 		expect(t, "batch of three", seqs(f.claim(0, 0)), []int{0, 1, 2})
 		_, err := f.Claim(f.ctx, run, 1, 0, buffer.Share{})
 		f.refused(err, rollout.RunOver)
 		f.ready(0, 3)
 		s.Buffer.MaxStaleness = 0
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, 0))
 		expect(t, "heard", f.stale(), []string{"demo/3 stale"})
 		s.Buffer.MaxBytes = -1
-		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, 0), rollout.Invalid)
 		s.Buffer.GroupsPerStep, s.Buffer.MaxBytes = 0, 0
-		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, 0), rollout.Invalid)
 	},
 	"a group is committed once": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))

@@ -38,10 +38,10 @@ func TestFollowChanges(t *testing.T) {
 			{"a step is granted", func() { f.claim(0, 0) }},
 			{"it is completed", func() { f.complete(0, 0) }},
 			{"a version serves", func() { f.ok(f.SetVersion(f.ctx, run, 1, 0)) }},
-			{"limits", func() { f.ok(f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, time.Time{})) }},
+			{"limits", func() { f.ok(f.SetLimits(f.ctx, run, spec(2, 9).Buffer, 9, 0)) }},
 			{"a trainer", func() { f.attach(-1) }},
 			{"the end", func() {
-				f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 9), State: runstatus.RunStopped}, time.Time{}))
+				f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 9), State: runstatus.RunStopped}, 0))
 			}},
 			{"a deletion", func() { f.ok(f.Delete(f.ctx, run)) }},
 		} {

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,8 +25,7 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 			f.claim(k, one)
 			f.complete(k, one)
 		}
-		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 2), State: runstatus.RunCompleted, NextStep: 2},
-			time.Time{}))
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 2), State: runstatus.RunCompleted, NextStep: 2}, 0))
 		zero := rollout.Step(0)
 		_, _, err := f.Attach(f.ctx, run, &zero)
 		f.refused(err, rollout.RunOver)
@@ -104,7 +102,7 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f := open(t, rdb, spec(1, 2))
 		f.ready(0, 0, 1)
 		first := asJSON(t, f.claim(0, 0))
-		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 2), State: runstatus.RunStopped}, time.Time{}))
+		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 2), State: runstatus.RunStopped}, 0))
 		expect(t, "claimed before", asJSON(t, f.claim(0, 0)), first)
 		_, err := f.Claim(f.ctx, run, 1, 0, buffer.Share{})
 		f.refused(err, rollout.RunOver)

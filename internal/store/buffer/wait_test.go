@@ -2,7 +2,6 @@ package buffer_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -134,16 +133,16 @@ var waits = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.SetVersion(f.ctx, run, 1, 0))
 		f.ready(1, 2, 3)
 		s.Buffer.OnStale = runspec.WaitStale
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, 0))
 		f.notReady(0, "")
 		f.ok(f.SetVersion(f.ctx, run, 2, 0))
 		expect(t, "dropped", f.counts().Dropped, 0)
 		s.Buffer.OnStale = runspec.DropStale
-		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}))
+		f.ok(f.SetLimits(f.ctx, run, s.Buffer, 9, 0))
 		expect(t, "heard", f.stale(), []string{"demo/1 stale"})
 		expect(t, "batch", seqs(f.claim(0, 0)), []int{2, 3})
 		s.Buffer.OnStale = "hope"
-		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, time.Time{}), rollout.Invalid)
+		f.refused(f.SetLimits(f.ctx, run, s.Buffer, 9, 0), rollout.Invalid)
 	},
 }
 

@@ -121,7 +121,7 @@ func endRun(ctx context.Context, b *buffer.Store, name rollout.RunName) error {
 		`"logprobs":[-1],"finish_reason":"stop"}]}]`
 	for _, do := range []func() error{
 		func() error { return b.Open(ctx, spec) },
-		func() error { return b.SaveStatus(ctx, status, now) },
+		func() error { return b.SaveStatus(ctx, status, 0) },
 		func() error { return json.Unmarshal([]byte(trajectories), &g.Trajectories) },
 		func() error { _, err := b.CommitGroup(ctx, g); return err },
 		func() error { _, err := b.Claim(ctx, name, 0, 0, buffer.Share{}); return err },
@@ -131,7 +131,7 @@ func endRun(ctx context.Context, b *buffer.Store, name rollout.RunName) error {
 		},
 		func() error {
 			status.State, status.EndedAt = runstatus.RunCompleted, time.Now()
-			return b.SaveStatus(ctx, status, time.Now())
+			return b.SaveStatus(ctx, status, 0)
 		},
 	} {
 		if err := do(); err != nil {

@@ -1,7 +1,7 @@
 -- ARGV: the first step whose batch is asked for, or none. Of each batch it answers the step, its groups, its digest
 -- and the version that it says. refills is how many granted steps are to get other groups, because a trainer went back
 -- behind their lost batches.
---> ok launched:int highest:int next:int granted:int version:int generation:int counts:counts queued:ints in_flight:ints ready:ints drops:pairs mean_bytes:int mark:ints confirmed:text replication_id:text grants:list refills:int
+--> ok launched:int highest:int next:int granted:int version:int generation:int counts:counts queued:ints in_flight:ints ready:ints drops:pairs mean_bytes:int mark:ints confirmed:text replication_id:text grants:list refills:int mirrors:int
 local MAX_GRANTS = 64
 local function all(state) return call('ZRANGE', base .. state, 0, -1) end
 local grants = {}
@@ -18,4 +18,4 @@ for k = math.max(int('next'), int('granted') - MAX_REFILLS), int('granted') - 1 
 end
 return {'ok', int('launched'), int('highest'), int('next'), int('granted'), int('version'), int('generation'),
   counts(), all('queued'), all('in_flight'), all('ready'), call('HGETALL', base .. 'drops'), mean_bytes(),
-  mark(), call('HGET', run, 'confirmed') or 'never', replication_id(), grants, refills}
+  mark(), call('HGET', run, 'confirmed') or 'never', replication_id(), grants, refills, int('mirrors')}

@@ -5,7 +5,7 @@
 --
 --   run                 hash: spec, spec_hash, limits, version, generation, counters, and the steps' pointers:
 --                       next (first not completed), granted (first never granted), oldest (first retained);
---                       as_of: when the run said what is known of its limits and status;
+--                       mirrors: how many times the run had said its limits and status when it said what is known of them;
 --                       forgotten: first group after those that Redis has forgotten;
 --                       era, serial: of the account, see rollout.Mark; marked: the serial up to which the run's workflow
 --                       knows it; confirmed: under which replication id of Redis the run has compared it last;
@@ -41,6 +41,7 @@ local call = redis.call
 local MAX_JUMP = 16777216 -- groups: bounds the bitmaps against a wild number
 local MAX_CODES = 4096
 local MAX_BUCKET = 15
+local MIRROR_STRIDE = 1048576 -- times that a workflow which is gone may have said more than is known
 local STRIDE = 64 -- generations that a master which was cut off may give out before it hears of the next one
 
 local function int(field) return tonumber(call('HGET', run, field) or '0') end
@@ -232,10 +233,16 @@ local function mean_bytes()
   return math.floor(int('committed_bytes') / committed)
 end
 
--- news reports whether what the run said at a time (microseconds) is not older than what is known of it, and remembers that time.
-local function news(at)
-  if tonumber(at) < int('as_of') then return false end
-  if tonumber(at) > 0 then call('HSET', run, 'as_of', at) end
+-- supersede has all that was said of the run come late from now on.
+local function supersede() call('HINCRBY', run, 'mirrors', MIRROR_STRIDE) end
+
+-- news reports whether what the run said for the nth time is not older than what is known of it, and remembers n. Below 0 another says
+-- it, in the place of a workflow that is gone.
+local function news(n)
+  n = tonumber(n)
+  if n < 0 then supersede() end
+  if n >= 0 and n < int('mirrors') then return false end
+  if n > 0 then call('HSET', run, 'mirrors', n) end
   return true
 end
 

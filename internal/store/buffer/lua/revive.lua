@@ -1,4 +1,5 @@
--- A lost run goes on.
+-- A lost run goes on, and what its lost workflow said comes late.
 --> ok
 call('HSET', run, 'over', 0)
+supersede()
 return {'ok'}

@@ -1,4 +1,4 @@
--- ARGV: status, over (1 or 0; 2: over, unless the account is behind what the status says, or not compared), as of, then facts, which are told however late the status comes. Answers whether it was news, and whether the run was over before.
+-- ARGV: status, over (1 or 0; 2: over, unless the account is behind what the status says, or not compared), which time it is said, then facts, which are told however late the status comes. Answers whether it was news, and whether the run was over before.
 --> ok news:int was_over:int
 for i = 4, #ARGV do tell_once(ARGV[i]) end
 local over = ARGV[2]
