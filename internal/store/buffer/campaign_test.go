@@ -51,7 +51,7 @@ func TestWhoWaitsTrainsOnNothingStale(t *testing.T) {
 // much faster.
 func eachSeed(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, seed uint64)) {
 	t.Helper()
-	for seed := range uint64(24) {
+	for seed := range seeds(24) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			if seed == 0 {

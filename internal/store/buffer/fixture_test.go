@@ -238,3 +238,12 @@ func probs(rng *rand.Rand, n int) []float32 {
 	}
 	return p
 }
+
+// seeds is how many random histories a law is tried on: a quarter under -short, as beside the race detector, which does
+// not care what they decide.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}

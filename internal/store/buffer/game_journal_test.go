@@ -189,7 +189,7 @@ func TestJournals(t *testing.T) {
 // answer that it finds is one that was given.
 func TestRandomJournals(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {

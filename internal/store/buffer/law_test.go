@@ -22,7 +22,7 @@ var onStale = []runspec.OnStale{runspec.DropStale, runspec.KeepStale, runspec.Wa
 // account with the model's. Besides, it checks the laws that need no model.
 func TestRandomCalls(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	for seed := range seeds(12) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {

@@ -49,11 +49,11 @@ func TestPagesHaveNoTraceOfRunsThatMayNotBeSeen(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		end := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-		for i := range 1200 { // beyond what is read at a time
+		for i := range 600 { // beyond what is read at a time
 			f.ended(rollout.RunName(fmt.Sprint("others", i)), end.Add(time.Duration(i)*time.Second))
 		}
 		for i := range 3 {
-			f.ended(rollout.RunName(fmt.Sprint("mine", i)), end.Add(time.Duration(i)*500*time.Second))
+			f.ended(rollout.RunName(fmt.Sprint("mine", i)), end.Add(time.Duration(i)*250*time.Second))
 		}
 		mine := func(name rollout.RunName) bool { return strings.HasPrefix(string(name), "mine") }
 		var all []rollout.RunName

@@ -27,7 +27,7 @@ import (
 // its end. What trainers are told that stay with an old master when another one has announced itself to the next does
 // not count, but is given to no other step, and so is no generation given twice.
 func FuzzRollback(f *testing.F) {
-	for seed := range uint64(10) {
+	for seed := range seeds(10) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

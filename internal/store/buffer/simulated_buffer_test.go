@@ -21,7 +21,7 @@ import (
 // account, the batches with what the records say of them, the drops and the departures are the same.
 func TestSimulatedBuffer(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			compareBuffers(t, embedded(t), rand.New(rand.NewPCG(seed, 2)))
