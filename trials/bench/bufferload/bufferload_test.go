@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the report in testdata")
 
-// A second of load leaves nothing undone: games are finished, groups committed and trained on, all through the stores
+// Two seconds of load leave nothing undone: games are finished, groups committed and trained on, all through the stores
 // of the service.
 func TestLoadGoesAllTheWay(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestLoadGoesAllTheWay(t *testing.T) {
 	cfg.Redis, cfg.Dir, cfg.Masters, cfg.Logs = server, t.TempDir(), []int{1}, []string{LogOff}
 	cfg.Engines, cfg.Workers, cfg.Samples, cfg.Groups, cfg.Phases = 2, 2, 2, 2, 4
 	cfg.Phase, cfg.Rate = 60*time.Millisecond, 900
-	cfg.Idle, cfg.Warm, cfg.For, cfg.Noted = 100*time.Millisecond, 0, time.Second, 300*time.Millisecond
+	cfg.Idle, cfg.Warm, cfg.For, cfg.Noted = 100*time.Millisecond, 0, 2*time.Second, 2*time.Second
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestLoadGoesAllTheWay(t *testing.T) {
 	}
 	row := res.Rows[0]
 	if row.Turns == 0 || row.Games == 0 || row.Groups == 0 || row.Steps == 0 {
-		t.Errorf("%d turns, %d games, %d groups and %d steps in a second", row.Turns, row.Games, row.Groups, row.Steps)
+		t.Errorf("%d turns, %d games, %d groups and %d steps in two seconds", row.Turns, row.Games, row.Groups, row.Steps)
 	}
 	// What is left of a second's processor time without the idle node's may be nothing on a busy machine: TestReport has
 	// the sums.
