@@ -147,7 +147,8 @@ func (d digested) unchanged(was, is fs.FileInfo) bool {
 		tick = 2 * time.Second
 	}
 	same := os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
-	return same && d.at.Sub(was.ModTime()) > tick
+	changed := statusChanged(was)
+	return same && changed.Equal(statusChanged(is)) && d.at.Sub(was.ModTime()) > tick && d.at.Sub(changed) > tick
 }
 
 // readAll reads a file of at most most bytes into w, until ctx is done.

@@ -2,10 +2,12 @@ package adapterfiles
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -104,6 +106,46 @@ func TestInspectSeesNewWeights(t *testing.T) {
 	}
 	if _, err = reader.Inspect(t.Context(), filepath.Dir(dir), dir, 8); rollout.KindOf(err) != rollout.Permanent {
 		t.Errorf("without weights: %v", err)
+	}
+}
+
+// Weights that are rewritten in place, as rsync and tar do, with the size and the time of modification that they had.
+func TestInspectSeesWeightsWithARestoredTime(t *testing.T) {
+	t.Parallel()
+	dir := adapterDir(t, `{"r":8,"target_modules":["q_proj"]}`)
+	weights, old := filepath.Join(dir, "adapter_model.safetensors"), time.Now().Add(-time.Hour)
+	inspect := func(reader *Reader, text string) string {
+		t.Helper()
+		err := errors.Join(os.WriteFile(weights, []byte(text), 0o600), os.Chtimes(weights, old, old))
+		got, inspected := reader.Inspect(t.Context(), filepath.Dir(dir), dir, 8)
+		if err = errors.Join(err, inspected); err != nil {
+			t.Fatal(err)
+		}
+		return got.Digest
+	}
+	config := filepath.Join(dir, "adapter_config.json")
+	if err := os.Chtimes(config, old, old); err != nil {
+		t.Fatal(err)
+	}
+	reader := NewReader()
+	if inspect(reader, noTensors+"x") == inspect(reader, noTensors+"y") {
+		t.Error("other weights have the same digest")
+	}
+	info, err := os.Stat(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := digested{at: time.Now().Add(time.Hour)}
+	if !read.unchanged(info, info) {
+		t.Error("a file that nobody touched is read again")
+	}
+	if err := os.Chtimes(weights, old, old); err != nil { // it may have been written before
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(weights); err != nil || statusChanged(after).Equal(statusChanged(info)) {
+		t.Skip("the clock of the file system has not moved")
+	} else if read.unchanged(info, after) {
+		t.Error("a file whose time of modification was restored is not read again")
 	}
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,6 +102,24 @@ func NewMember(e enginestate.Engine, at time.Time) (Member, error) {
 		m.MaxInFlight = DefaultMaxInFlight
 	}
 	return m, nil
+}
+
+// spellings are the ways to write an address: this machine has three names.
+func spellings(address string) []string {
+	names := []string{"localhost", "127.0.0.1", "[::1]"}
+	u, err := url.Parse(address)
+	if err != nil {
+		return []string{address}
+	}
+	port := strings.TrimPrefix(u.Host, strings.TrimSuffix(u.Host, ":"+u.Port()))
+	if !slices.Contains(names, strings.TrimSuffix(u.Host, port)) {
+		return []string{address}
+	}
+	for i := range names {
+		u.Host = names[i] + port
+		names[i] = u.String()
+	}
+	return names
 }
 
 func normalURL(text string) (*url.URL, error) {

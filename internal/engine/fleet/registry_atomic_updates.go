@@ -29,22 +29,24 @@ redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 return 1`)
 
 // joinScript adds a member that is not there yet, unless its address is taken or the fleet is full. KEYS: members,
-// history, compared, changes. ARGV: id, its JSON, the part of it that is its address, the most members (0: no bound),
-// now and forgottenWithin in ms. The others' JSON is searched for the address, not read: a thousand of them would hold
-// up everybody for milliseconds. What a new member lists was not loaded by us, unless Redis may have forgotten it.
-// Answers "joined", "there", "full", or the id that has the address.
+// history, compared, changes. ARGV: id, its JSON, the most members (0: no bound), now and forgottenWithin in ms, and
+// what JSON says of its address, in each spelling. The others' JSON is searched for the address, not read: a thousand
+// of them would hold up everybody for milliseconds. What a new member lists was not loaded by us, unless Redis may have
+// forgotten it. Answers "joined", "there", "full", or the id that has the address.
 var joinScript = redisscript.New(historyLua + `
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'there'} end
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
-  if string.find(all[i + 1], ARGV[3], 1, true) then return {'taken', all[i]} end
+  for n = 6, #ARGV do
+    if string.find(all[i + 1], ARGV[n], 1, true) then return {'taken', all[i]} end
+  end
 end
-local most = tonumber(ARGV[4])
+local most = tonumber(ARGV[3])
 if most > 0 and #all / 2 >= most then return {'full', tostring(#all / 2)} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-local id = note_history(KEYS[2], ARGV[5])
+local id = note_history(KEYS[2], ARGV[4])
 local noted = redis.call('HMGET', KEYS[2], 'since', 'back')
-if noted[2] == '0' or tonumber(ARGV[5]) - tonumber(noted[1]) > tonumber(ARGV[6]) then
+if noted[2] == '0' or tonumber(ARGV[4]) - tonumber(noted[1]) > tonumber(ARGV[5]) then
   redis.call('HSET', KEYS[3], ARGV[1], id)
 end
 ` + noteChange + `
@@ -69,14 +71,17 @@ func (r *Registry) join(ctx context.Context, m Member, explicit bool) (Member, e
 	if err != nil {
 		return m, err
 	}
-	address, err := json.Marshal(m.URL)
-	if err != nil {
-		return m, err
+	args := []any{string(m.ID), value, most, r.now().UnixMilli(), forgottenWithin.Milliseconds()}
+	for _, spelled := range spellings(m.URL) {
+		address, err := json.Marshal(spelled)
+		if err != nil {
+			return m, err
+		}
+		args = append(args, `"url":`+string(address))
 	}
 	for range replaceTries {
 		keys := []string{r.membersKey(), r.historyKey(), r.comparedKey(), r.changesKey()}
-		answer, err := joinScript.Run(ctx, r.rdb, keys, string(m.ID), value, `"url":`+string(address), most,
-			r.now().UnixMilli(), forgottenWithin.Milliseconds()).StringSlice()
+		answer, err := joinScript.Run(ctx, r.rdb, keys, args...).StringSlice()
 		if err != nil {
 			return m, redisError("join engine "+string(m.ID), err)
 		}

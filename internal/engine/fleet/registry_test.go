@@ -84,6 +84,19 @@ func TestRegistryMembership(t *testing.T) {
 	if _, err := r.Add(ctx, enginestate.Engine{ID: "b", URL: "http://a:1"}); !rollout.Refused(err, rollout.Conflict) {
 		t.Errorf("second id for one address: %v", err)
 	}
+	for _, pair := range [][2]string{{"localhost:7", "127.0.0.1:7"}, {"127.0.0.1:8", "[::1]:8"}, {"[::1]", "LOCALHOST"}} {
+		here := newRegistry(t)
+		if _, err := here.Add(ctx, enginestate.Engine{ID: "first", URL: "http://" + pair[0]}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := here.Add(ctx, enginestate.Engine{ID: "second", URL: "http://" + pair[1]})
+		if !rollout.Refused(err, rollout.Conflict) || !strings.Contains(err.Error(), "as engine first") {
+			t.Errorf("%s beside %s: %v", pair[1], pair[0], err)
+		}
+		if _, err := here.Add(ctx, enginestate.Engine{ID: "second", URL: "http://127.0.0.1:9"}); err != nil {
+			t.Errorf("another port beside %s: %v", pair[0], err)
+		}
+	}
 	if err := r.Observe(ctx, "a", fleet.Observation{State: enginestate.EngineReady}); err != nil {
 		t.Fatal(err)
 	}

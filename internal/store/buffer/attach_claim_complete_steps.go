@@ -97,11 +97,11 @@ func (s *Store) ClaimRaw(ctx context.Context, run rollout.RunName, step rollout.
 	if err != nil {
 		return nil, err
 	}
-	stale, err := staleFact(run, now)
+	left, err := leftFact(run, now)
 	if err != nil {
 		return nil, err
 	}
-	args := []any{int64(step), int64(generation), stamp(now), claimed, stale}
+	args := []any{int64(step), int64(generation), stamp(now), claimed, left}
 	r, err := s.eval(ctx, claimScript, run, append(args, s.known.floor(run)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("claim step: %w", err)

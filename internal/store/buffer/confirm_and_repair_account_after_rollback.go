@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
-	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/store/redisserver"
 )
 
@@ -87,17 +85,13 @@ func (s *Store) Repair(ctx context.Context, run rollout.RunName, known Repair) (
 		return back, fmt.Errorf("repair account: %w", err)
 	}
 	now := s.now()
-	lost, err := lostFact(run, now)
-	if err != nil {
-		return back, err
-	}
-	stale, err := staleFact(run, now)
+	left, err := leftFact(run, now)
 	if err != nil {
 		return back, err
 	}
 	m := known.Mark
 	r, err := s.eval(ctx, repairScript, run, known.Era, m.Serial, int64(m.Generation), int64(m.Version),
-		int64(m.Completed), int64(m.Granted), int64(known.NextGroup), s.retain, stamp(now), lists, lost, stale, known.Games)
+		int64(m.Completed), int64(m.Granted), int64(known.NextGroup), s.retain, stamp(now), lists, left, known.Games)
 	if err != nil {
 		return back, fmt.Errorf("repair account: %w", err)
 	}
@@ -116,14 +110,4 @@ func list[T any](of []T) []T {
 		return []T{}
 	}
 	return of
-}
-
-// lostFact is the template of a group that Redis has lost, or that a repair drops.
-func lostFact(run rollout.RunName, now time.Time) ([]byte, error) {
-	var h telemetry.Holes
-	ref := rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(h.Int("seq"))}
-	return h.Encode(telemetry.Event{
-		At: now, Run: run, Key: ref.String() + "/dropped",
-		Body: telemetry.GroupDropped{Seq: ref.Seq, Code: rollout.CodeLost},
-	})
 }

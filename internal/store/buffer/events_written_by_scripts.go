@@ -55,13 +55,13 @@ func droppedFact(ref rollout.GroupRef, code rollout.Code, phases []int, now time
 	})
 }
 
-// staleFact is the template of a group that became too stale while it was ready.
-func staleFact(run rollout.RunName, now time.Time) ([]byte, error) {
+// leftFact is the template of a group that was ready and is too stale by now, or lost.
+func leftFact(run rollout.RunName, now time.Time) ([]byte, error) {
 	var h telemetry.Holes
 	ref := rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(h.Int("seq"))}
 	return h.Encode(telemetry.Event{
 		At: now, Run: run, Key: ref.String() + "/dropped",
-		Body: telemetry.GroupDropped{Seq: ref.Seq, Code: rollout.CodeStale},
+		Body: telemetry.GroupDropped{Seq: ref.Seq, Code: rollout.Code(h.Text("code"))},
 	})
 }
 

@@ -3,9 +3,12 @@ package buffer_test
 import (
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/internal/store/redistest"
 )
@@ -184,4 +187,24 @@ func TestRecordsOfTermsBefore(t *testing.T) {
 	records, err := f.AllSteps(f.ctx, run, 0, 0)
 	f.ok(err)
 	expect(t, "records lost", []bool{records[0].LostRecord, records[1].LostRecord}, []bool{false, true})
+}
+
+// TestAReadyGroupThatRedisHasLost: one key that was evicted, or deleted by hand, halts no run. Its group is dropped and
+// told of as lost, and the claim is answered as if it had never been ready.
+func TestAReadyGroupThatRedisHasLost(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ready(0, 0, 1)
+		f.ok(rdb.Del(f.ctx, "millrace:{demo}:group:0").Err())
+		expect(t, "batch", seqs(f.claim(0, 0)), []int{1})
+		expect(t, "fact", f.body("demo/0/dropped", telemetry.GroupDropped{}),
+			telemetry.Body(telemetry.GroupDropped{Seq: 0, Code: rollout.CodeLost}))
+		expect(t, "counts", f.counts(), steprecord.BufferCounts{Claimed: 1, Dropped: 1})
+
+		f.ready(0, 2)
+		f.ok(rdb.Del(f.ctx, "millrace:{demo}:group:2").Err())
+		_, err := f.Claim(f.ctx, run, 1, 0, buffer.Share{})
+		f.refused(err, rollout.NotReady)
+	})
 }

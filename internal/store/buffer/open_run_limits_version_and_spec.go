@@ -71,11 +71,11 @@ func (s *Store) SetLimits(ctx context.Context, run rollout.RunName, b runspec.Bu
 	if err := spec.ValidateBuffer(b, steps); err != nil {
 		return err
 	}
-	stale, err := staleFact(run, s.now())
+	left, err := leftFact(run, s.now())
 	if err != nil {
 		return err
 	}
-	return s.do(ctx, "set limits", limitsScript, run, append([]any{mirror, stale}, limits(b, steps)...)...)
+	return s.do(ctx, "set limits", limitsScript, run, append([]any{mirror, left}, limits(b, steps)...)...)
 }
 
 // limits is what scripts know of a run's limits: names and values.
@@ -88,11 +88,11 @@ func limits(b runspec.BufferSpec, steps int) []any {
 // is of no particular process.
 func (s *Store) SetVersion(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion,
 	by rollout.TrainerGeneration) error {
-	stale, err := staleFact(run, s.now())
+	left, err := leftFact(run, s.now())
 	if err != nil {
 		return err
 	}
-	r, err := s.eval(ctx, versionScript, run, int64(v), stale, int64(by))
+	r, err := s.eval(ctx, versionScript, run, int64(v), left, int64(by))
 	if err == nil && r.code() == rollout.Fenced {
 		err = fenced(run, by, r.int(1))
 	}

@@ -215,14 +215,13 @@ local function oldest_fresh()
   return int('version') - int('max_staleness')
 end
 
--- sweep drops the ready groups that are too stale; fact is the template of what tells of one.
+-- sweep drops the ready groups that are too stale, or whose hash Redis has lost; fact is the template of what tells of one.
 local function sweep(fact)
   local fresh = oldest_fresh()
-  if fresh <= 0 then return end
   for _, seq in ipairs(call('ZRANGE', base .. 'ready', 0, -1)) do
-    if tonumber(call('HGET', group(seq), 'min')) < fresh then
-      drop(seq, 'ready', 'stale', fill(fact, {seq = seq}))
-    end
+    local min = call('HGET', group(seq), 'min')
+    local code = not min and 'lost' or tonumber(min) < fresh and 'stale'
+    if code then drop(seq, 'ready', code, fill(fact, {seq = seq, code = code})) end
   end
 end
 

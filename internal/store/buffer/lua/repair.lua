@@ -1,6 +1,6 @@
 -- ARGV: era that it has from now on, serial, generation, version, first step not completed, first never granted, next group to
--- be launched, completed steps to retain, now, what the run knows (JSON: playing, ready, grants, terms), facts of a lost and of a
--- stale group (templates), games of a group at most. Makes an account that came back older one in which nothing is undone that trainers were
+-- be launched, completed steps to retain, now, what the run knows (JSON: playing, ready, grants, terms), fact of a group that
+-- leaves (template), games of a group at most. Makes an account that came back older one in which nothing is undone that trainers were
 -- told: completed steps stay completed, granted ones granted, with the same batches where these survive, or lost.
 -- What no workflow will finish is dropped. Answers what was found and lost, as JSON, also when it was done before.
 --> ok done:int repair:text mark:ints
@@ -11,7 +11,7 @@ local MAX_GAMES = 65536 -- games of groups that are dropped, of which something 
 local era = tonumber(ARGV[1])
 if int('era') >= era then return {'ok', 0, call('HGET', run, 'repair') or '{}', mark()} end
 local next_step, granted, following = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local lost_fact, stale_fact, known = ARGV[11], ARGV[12], cjson.decode(ARGV[10])
+local fact, known = ARGV[11], cjson.decode(ARGV[10])
 local found_next, found_granted = int('next'), int('granted')
 local lost_steps, lost_records, lost_groups, restored = {}, 0, 0, 0
 
@@ -28,7 +28,7 @@ end
 -- leave has leftovers of a group's games in other slots deleted: this account may have forgotten that they had begun.
 -- It covers the latest groups alone; the journals of others expire by themselves.
 local every, left = {}, 0
-for sample = 0, tonumber(ARGV[13]) - 1 do every[#every + 1] = sample end
+for sample = 0, tonumber(ARGV[12]) - 1 do every[#every + 1] = sample end
 local function leave(seq)
   if #every == 0 or left + #every > MAX_GAMES then return end
   left = left + #every
@@ -39,7 +39,7 @@ end
 local function lose(seq)
   local state = state_of(seq)
   if state == 'trained' or state == 'dropped' or state == 'completed' then return end
-  drop(seq, state, 'lost', fill(lost_fact, {seq = seq}))
+  drop(seq, state, 'lost', fill(fact, {seq = seq, code = 'lost'}))
   leave(seq)
   lost_groups = lost_groups + 1
 end
@@ -166,7 +166,7 @@ local serial = math.max(int('serial'), tonumber(ARGV[2])) + 1
 call('HSET', run, 'next', next_step, 'granted', granted, 'oldest', oldest, 'era', era, 'serial', serial,
   'marked', serial, 'confirmed', replication_id())
 call('HDEL', run, 'asked', 'polled')
-sweep(stale_fact)
+sweep(fact)
 local named = {}
 for i = math.max(1, #lost_steps - MAX_LOST + 1), #lost_steps do named[#named + 1] = lost_steps[i] end
 local text = cjson.encode({found_granted = found_granted, found_completed = found_next, lost_records = lost_records,
