@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -106,17 +107,14 @@ func NewMember(e enginestate.Engine, at time.Time) (Member, error) {
 
 // spellings are the ways to write an address: this machine has three names.
 func spellings(address string) []string {
-	names := []string{"localhost", "127.0.0.1", "[::1]"}
+	names := []string{"localhost", "127.0.0.1", "::1"}
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || !slices.Contains(names, u.Hostname()) {
 		return []string{address}
 	}
-	port := strings.TrimPrefix(u.Host, strings.TrimSuffix(u.Host, ":"+u.Port()))
-	if !slices.Contains(names, strings.TrimSuffix(u.Host, port)) {
-		return []string{address}
-	}
-	for i := range names {
-		u.Host = names[i] + port
+	port := u.Port()
+	for i, name := range names {
+		u.Host = strings.TrimSuffix(net.JoinHostPort(name, port), ":")
 		names[i] = u.String()
 	}
 	return names

@@ -19,7 +19,7 @@ type Desired struct {
 	Drain    bool
 	Adapters []Adapter
 	Retired  []string // adapters to be unloaded
-	foreign  []string // adapters of other base models, to be unloaded, too
+	unfit    []string // adapters of other base models, to be unloaded, too
 }
 
 // Seen is the result of one look at an engine.
@@ -111,7 +111,7 @@ func (d Desired) of(models []string) Desired {
 			own.Adapters = append(own.Adapters, a)
 			continue
 		}
-		own.foreign = append(own.foreign, a.Name)
+		own.unfit = append(own.unfit, a.Name)
 	}
 	return own
 }
@@ -159,7 +159,7 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 // loads everywhere before it makes the version wanted.
 func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
-	for _, name := range want.foreign {
+	for _, name := range want.unfit {
 		delete(served, name)
 	}
 	p.Troubles = map[string]string{}
@@ -233,7 +233,7 @@ func mustReload(a Adapter, root string, records map[string]LoadRecord) bool {
 // of ours once it is drained.
 func unloadable(want Desired, roots map[string]string, idle bool) []string {
 	var names []string
-	for _, name := range slices.Concat(want.Retired, want.foreign) {
+	for _, name := range slices.Concat(want.Retired, want.unfit) {
 		if _, loaded := roots[name]; loaded {
 			names = append(names, name)
 		}

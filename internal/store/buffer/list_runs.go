@@ -67,7 +67,7 @@ func (s *Store) RunsPage(ctx context.Context, after rollout.RunName, limit int,
 	return append(runs, over...), next, err
 }
 
-// namesAtOnce is how many names of runs that are over are read at a time.
+// namesAtOnce is how many names of runs that are over are read at a time, where the first ones may not all be seen.
 const namesAtOnce = 500
 
 // EndedRuns lists up to limit of the runs that are over and may be seen, the latest first, after the run named after;
@@ -75,7 +75,7 @@ const namesAtOnce = 500
 func (s *Store) EndedRuns(ctx context.Context, after rollout.RunName, limit int,
 	seen func(rollout.RunName) bool) (over []runstatus.RunStatus, next rollout.RunName, err error) {
 	var names []rollout.RunName
-	for last, atOnce := after, max(limit+1, namesAtOnce); len(names) <= limit; {
+	for last, atOnce := after, limit+1; len(names) <= limit; atOnce = namesAtOnce {
 		page, found, err := s.runs.NewestEnded(ctx, last, atOnce)
 		switch {
 		case err != nil:
