@@ -53,6 +53,8 @@ func newWorkerCommand(env environment) *cobra.Command {
 
 // runWorker runs a worker with the provider that its configuration names, and tells it what changes in the file.
 func runWorker(ctx context.Context, cfg config.Service, log *slog.Logger) error {
+	files := reload.NewFiles(log)
+	current := reload.NewConfiguration(cfg, files, log) // first: what changes while the worker starts is a change, too
 	provider, engines, err := chooseProvider(cfg, log)
 	if err != nil {
 		return err
@@ -60,8 +62,7 @@ func runWorker(ctx context.Context, cfg config.Service, log *slog.Logger) error 
 	return worker.Run(ctx, cfg.ForWorker(), worker.Wiring{
 		Provider: provider, Engines: engines,
 		Changes: func(ctx context.Context, apply func(workerconfig.Config) error) {
-			files := reload.NewFiles(log)
-			reload.NewConfiguration(cfg, files, log).OnChange(func(next config.Service) error {
+			current.OnChange(func(next config.Service) error {
 				return apply(next.ForWorker())
 			})
 			files.Watch(ctx)

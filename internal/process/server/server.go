@@ -41,6 +41,8 @@ import (
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
 func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
 	cfg.PageURL = cfg.PageAddress()
+	files := reload.NewFiles(logger)
+	current := reload.NewConfiguration(cfg, files, logger) // first: what changes while the server starts is a change, too
 	b, err := connections.Open(ctx, "millrace-server", cfg.Config.Config, logger)
 	if err != nil {
 		return err
@@ -64,8 +66,6 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	var temporal temporalWatch
 	var storage redisWatch
 	b.Registry.LimitEngines(cfg.Limits.Engines)
-	files := reload.NewFiles(logger)
-	current := reload.NewConfiguration(cfg, files, logger)
 	limits := apiConfig(cfg, version)
 	if err := secure(cfg, &limits, files); err != nil {
 		return err
