@@ -3,6 +3,7 @@ package store_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,9 +19,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/redisserver"
 	"github.com/millrace/millrace/internal/store/redistest"
 )
 
@@ -147,7 +150,8 @@ func TestChildProcess(t *testing.T) {
 }
 
 // TestKills: with kill -9 of the process that emits and of Redis, which syncs always, every fact that was kept is
-// there.
+// there. A Redis that was killed has its log written anew before it is killed again, as servers have it
+// (redisserver.RewriteTornLogs): else one kill in some hundred tears the log, and the next start loses a batch.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	port := redistest.Port(t)
@@ -198,6 +202,7 @@ func TestKills(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 		if life%2 == 1 {
 			_, killRedis = startRedis()
+			rewriteLog(t, addr)
 		}
 	}
 	defer killRedis()
@@ -238,6 +243,25 @@ func TestKills(t *testing.T) {
 	t.Logf("%d facts were kept, %d are there, %d of them twice", len(kept), len(found), twice)
 	if missing > 0 || len(kept) < 100 {
 		t.Errorf("%d of %d facts are missing", missing, len(kept))
+	}
+}
+
+// rewriteLog has a Redis that was restarted write its log anew, and waits until it has.
+func rewriteLog(t *testing.T, addr string) {
+	t.Helper()
+	rdb := redistest.Client(t, addr, 0)
+	if err := redisserver.RewriteTornLogs(t.Context(), rdb); err != nil {
+		t.Fatal(err)
+	}
+	written := func(ctx context.Context) error {
+		info, err := rdb.Info(ctx, "persistence").Result()
+		if err == nil && (strings.Contains(info, "aof_rewrites:0") || !strings.Contains(info, "rewrite_in_progress:0")) {
+			err = errors.New("the log is not written anew")
+		}
+		return err
+	}
+	if err := retry.Within(t.Context(), time.Minute, 5*time.Millisecond, written); err != nil {
+		t.Fatal(err)
 	}
 }
 
