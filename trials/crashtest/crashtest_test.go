@@ -18,6 +18,7 @@ func TestNothingIsLostUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills real processes for most of a minute; run without -short")
 	}
+	t.Parallel()
 	cfg := crashtest.Config{
 		Seed: 8539, Duration: 20 * time.Second, Every: 2500 * time.Millisecond, Patience: 3, Dir: t.TempDir(),
 		Log: t.Output(),
@@ -32,7 +33,7 @@ func TestNothingIsLostUnderFaults(t *testing.T) {
 		return r.Summary.Faults >= 6 && r.Summary.Steps >= cfg.Run.Steps && r.Turns > 0 && r.Claims > 0 && r.Shares > 0 &&
 			r.Records > 0 && r.Refused > 0 && r.Rewound > 0
 	}
-	untilEnough(t, cfg, enough, crashtest.ReplaceTrainer)
+	untilEnough(t, cfg, enough, crashtest.ReplaceTrainer, crashtest.KillTrainer)
 }
 
 // untilEnough plays a schedule that deals these kinds, and others while too little happened to prove anything: a fault
@@ -71,6 +72,7 @@ func TestNamesKeepTheirWeightsAndEndsTheirNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the whole service for most of a minute; run without -short")
 	}
+	t.Parallel()
 	cfg := crashtest.Config{
 		Deck: crashtest.Names, Lives: 2, Seed: 163, Duration: 13 * time.Second, Every: time.Second, Patience: 4,
 		Dir: t.TempDir(), Log: t.Output(),
@@ -91,6 +93,7 @@ func TestRunGoesOnAfterRedisIsEmptied(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the whole service; run without -short")
 	}
+	t.Parallel()
 	cfg := crashtest.Config{
 		Seed: 1, Duration: 5 * time.Minute, Lose: true, Patience: 3, Dir: t.TempDir(), Log: t.Output(),
 		Run: crashtest.RunConfig{
