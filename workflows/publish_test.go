@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -222,6 +224,33 @@ func TestATrainerWhoseVersionItsSuccessorTakesIsFenced(t *testing.T) {
 	w.start()
 	if status := w.result(); status.PolicyVersion != 1 || status.Policies[0].Path != heir {
 		t.Errorf("%+v, want the successor's weights", status.Policies)
+	}
+}
+
+// A history that publications keep from being cut takes no more of them from some length on, and is cut when those that
+// are under way have ended.
+func TestPublicationsDoNotKeepAHistoryFromBeingCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet.ready = nil
+	one := w.write("one", "weights 1")
+	w.at(1*time.Minute, func() { w.publish(1, one, w.refused("unavailable", "no engine is ready")) })
+	w.at(1*time.Minute+5*time.Second, func() { w.env.SetCurrentHistoryLength(5000) })
+	w.at(1*time.Minute+10*time.Second, func() { w.publish(1, one, w.refused("unavailable", "no engine is ready")) })
+	w.at(1*time.Minute+15*time.Second, func() { w.env.SetCurrentHistoryLength(7000) })
+	w.at(1*time.Minute+20*time.Second, func() { w.publish(1, one, w.refused("unavailable", "history is cut")) })
+	w.at(1*time.Minute+25*time.Second, func() {
+		w.update(workflows.UpdateChange, spec.Pause(true), func(_ any, err error) {
+			if err != nil {
+				t.Errorf("pause: %v", err)
+			}
+		})
+	})
+	w.at(4*time.Minute, func() { t.Error("it was not cut within two minutes") })
+	w.start()
+	var cut *workflow.ContinueAsNewError
+	if err := w.env.GetWorkflowError(); !errors.As(err, &cut) {
+		t.Fatalf("the execution ended with %v, want it cut", err)
 	}
 }
 

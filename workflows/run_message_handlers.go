@@ -5,6 +5,7 @@ import (
 
 	"github.com/millrace/millrace/activities"
 
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/run/runmachine"
@@ -44,7 +45,13 @@ func (r *run) listen(ctx workflow.Context) error {
 		return err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdatePublish, r.onPublish, workflow.UpdateHandlerOptions{
-		Validator: func(p Publication) error { return refusal(r.machine.ValidatePublication(p.Version, p.Path)) },
+		Validator: func(ctx workflow.Context, p Publication) error {
+			if workflow.GetInfo(ctx).GetCurrentHistoryLength() > fullHistory {
+				return refusal(rollout.Refuse(rollout.Unavailable, "version %d waits until other publications of run %s have "+
+					"ended and its history is cut; publish it again", p.Version, r.machine.Spec.Name))
+			}
+			return refusal(r.machine.ValidatePublication(p.Version, p.Path))
+		},
 	})
 	if err != nil {
 		return err

@@ -104,23 +104,34 @@ func (r *run) follow(ctx workflow.Context, l *line, ev runmachine.Event) error {
 	return nil
 }
 
-// maxHistory is where a run continues as new, well under the server's limits (50k events, warnings at 10k).
-const maxHistory = 4000
+// A history of maxHistory events is cut: the run continues as new, well under the server's limits (50k events, warnings
+// at 10k, and 2,000 updates). At fullHistory, where publications have held up the cut, no more are taken until it is
+// done.
+const (
+	maxHistory  = 4000
+	fullHistory = 6000
+)
 
 // wait waits for the machine. When the history has become long it is cut then, unless the run is over or an Update is
 // being handled. Signals that have arrived are taken first, since the next execution does not see them.
 func (r *run) wait(ctx workflow.Context, task runmachine.Wait) (runmachine.Result, error) {
 	r.index(ctx)
 	r.show(ctx)
-	awoke, err := workflow.AwaitWithTimeout(ctx, task.For, r.machine.Awake)
+	full := func() bool { return workflow.GetInfo(ctx).GetCurrentHistoryLength() > fullHistory && r.idle(ctx) }
+	awoke, err := workflow.AwaitWithTimeout(ctx, task.For, func() bool { return r.machine.Awake() || full() })
 	if err != nil {
 		return nil, err
 	}
 	info := workflow.GetInfo(ctx)
 	long := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > maxHistory
-	if !long || r.machine.State.Over() || r.cancelling > 0 || !workflow.AllHandlersFinished(ctx) {
+	if !long || !r.idle(ctx) {
 		return runmachine.Woken{TimedOut: !awoke}, nil
 	}
 	r.drain(ctx)
 	return nil, workflow.NewContinueAsNewError(ctx, Run, RunInput{Spec: r.given, Deployment: r.ids, State: r.machine.Run})
+}
+
+// idle reports whether the run goes on and nothing but its wait would be cut off.
+func (r *run) idle(ctx workflow.Context) bool {
+	return !r.machine.State.Over() && r.cancelling == 0 && workflow.AllHandlersFinished(ctx)
 }

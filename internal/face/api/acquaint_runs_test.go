@@ -84,3 +84,62 @@ func TestRunsThatDoNotAnswerHoldNothingUp(t *testing.T) {
 		}
 	})
 }
+
+// counting counts the hints that each run's workflow is told, and is slow to take them.
+type counting struct {
+	Control
+	mu   sync.Mutex
+	told map[rollout.RunName]int
+}
+
+func (c *counting) BufferChanged(_ context.Context, run rollout.RunName, _ runstatus.Mark) error {
+	time.Sleep(10 * time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told[run]++
+	return nil
+}
+
+// witnessed is a store all of whose marks the runs know.
+type witnessed struct{ Store }
+
+func (witnessed) Unwitnessed(rollout.RunName) (runstatus.Mark, bool) { return runstatus.Mark{}, false }
+
+// A trainer that asks for a granted batch again and again does not fill its workflow's history, nor hold up the hint of
+// another run; what it asked last is told.
+func TestHintsOfARunAreToldTwiceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		temporal := &counting{told: map[rollout.RunName]int{}}
+		s := &Server{deps: Deps{Control: temporal, Store: witnessed{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
+			hints: make(chan rollout.RunName, maxHints)}
+		ctx, cancel := context.WithCancel(t.Context())
+		var sender sync.WaitGroup
+		sender.Go(func() { s.sendHints(ctx) })
+		told := func(run rollout.RunName) int {
+			temporal.mu.Lock()
+			defer temporal.mu.Unlock()
+			return temporal.told[run]
+		}
+		for range 10_000 {
+			s.hint("loud")
+			time.Sleep(time.Millisecond)
+		}
+		if n := told("loud"); n < 15 || n > 21 {
+			t.Errorf("%d hints in 10 s of a run that was hinted at 10,000 times, want two a second", n)
+		}
+		s.hint("quiet")
+		time.Sleep(20 * time.Millisecond)
+		if n := told("quiet"); n != 1 {
+			t.Errorf("another run was told %d times", n)
+		}
+		time.Sleep(time.Second)
+		before := told("loud")
+		time.Sleep(time.Minute)
+		if n := told("loud"); n != before {
+			t.Errorf("%d hints more, a second after the last was asked for", n-before)
+		}
+		cancel()
+		sender.Wait()
+	})
+}

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
@@ -34,31 +36,59 @@ func (s *Server) followChanges(ctx context.Context) {
 	}
 }
 
-// maxHints is how many hints to the runs' workflows may be on their way. Beyond it they are dropped: a run that gets no
+// maxHints is how many hints to the runs' workflows may come at once. Beyond it they are dropped: a run that gets no
 // hint looks by itself, later.
 const maxHints = 256
 
-// hintTimeout bounds one hint.
-const hintTimeout = 10 * time.Second
+// hintTimeout bounds one hint, and hintRest is how long its run gets no other after it: each is written into the
+// workflow's history.
+const (
+	hintTimeout = 10 * time.Second
+	hintRest    = 500 * time.Millisecond
+)
 
 // hint tells a run's workflow that its buffer has changed, and returns at once: no trainer waits for the workflow.
 func (s *Server) hint(run rollout.RunName) {
 	select {
 	case s.hints <- run:
 	default:
-		s.deps.Log.Warn("hint to workflow dropped: too many on their way", "run", run)
 	}
 }
 
-// sendHints delivers hints one by one until ctx is done.
+// sendHints delivers hints until ctx is done. However often a run is hinted at while a hint is on its way or the run
+// rests, one more follows.
 func (s *Server) sendHints(ctx context.Context) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	again := map[rollout.RunName]bool{} // has the runs whose last hint is on its way, or just sent
+	rested := make(chan rollout.RunName)
 	for {
+		var run rollout.RunName
 		select {
 		case <-ctx.Done():
 			return
-		case run := <-s.hints:
-			s.sendHint(ctx, run)
+		case run = <-s.hints:
+			if _, rests := again[run]; rests {
+				again[run] = true
+				continue
+			}
+		case run = <-rested:
+			if !again[run] {
+				delete(again, run)
+				continue
+			}
 		}
+		again[run] = false
+		sending.Go(func() {
+			s.sendHint(ctx, run)
+			if retry.Pause(ctx, hintRest) != nil {
+				return
+			}
+			select {
+			case rested <- run:
+			case <-ctx.Done():
+			}
+		})
 	}
 }
 
