@@ -74,6 +74,8 @@ type Buffer interface {
 	SaveStatus(ctx context.Context, s runstatus.RunStatus, mirror int64, facts ...telemetry.Event) error
 	SaveEnd(ctx context.Context, s runstatus.RunStatus, mirror int64, facts ...telemetry.Event) error
 	KeepListed(ctx context.Context, run rollout.RunName) error
+	Status(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error)
+	Unheard(ctx context.Context, run rollout.RunName, before rollout.GroupSeq) ([]rollout.GroupSeq, error)
 	AccountSince(ctx context.Context, run rollout.RunName, step rollout.Step) (buffer.Account, error)
 	Confirm(ctx context.Context, run rollout.RunName, era int64, replicationID string) (bool, error)
 	Repair(ctx context.Context, run rollout.RunName, known buffer.Repair) (runstatus.Rollback, error)

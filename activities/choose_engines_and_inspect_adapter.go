@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 
@@ -61,14 +62,33 @@ type InspectInput struct {
 	// Compare asks to compare its weights with those in use: of other adapters from the same path, and of earlier ones
 	// under its name.
 	Compare bool `json:"compare,omitempty"`
+	// Newest is the newest version that the run knows of; 0: not said.
+	Newest rollout.PolicyVersion `json:"newest,omitempty"`
+}
+
+// Inspected is what an adapter's inspection found.
+type Inspected struct {
+	adapterfiles.Inspection
+	// Ahead is the buffer's version, where the run does not know of it: nothing was inspected then.
+	Ahead rollout.PolicyVersion `json:"ahead,omitempty"`
 }
 
 // InspectAdapter judges an adapter by its files, where this worker sees them, and engines by their room for it. Weights
-// that must not come under this name, or from this path, are refused as a Conflict.
-func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (adapterfiles.Inspection, error) {
+// that must not come under this name, or from this path, are refused as a Conflict. A run that Temporal has restored
+// from a backup, and that does not know its newest versions, judges none: it would take their names for other weights.
+func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (found Inspected, err error) {
 	heartbeat := startHeartbeat(ctx, loadBeat)
 	defer heartbeat.stop()
-	found, err := a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
+	if in.Newest > 0 {
+		account, err := a.Buffer.AccountSince(ctx, in.Adapter.Run, math.MaxInt32)
+		if err != nil {
+			return found, typed(fmt.Errorf("account of %s: %w", in.Adapter.Run, err))
+		}
+		if account.Version > in.Newest {
+			return Inspected{Ahead: account.Version}, nil
+		}
+	}
+	found.Inspection, err = a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
 	if err != nil {
 		return found, typed(err)
 	}

@@ -24,6 +24,8 @@ func (a *Activities) OpenRun(ctx context.Context, spec runspec.Spec) error {
 type AccountInput struct {
 	Run   rollout.RunName `json:"run"`
 	Since rollout.Step    `json:"since"`
+	// Mirrors is the number of what the run told last; 0: not said.
+	Mirrors int64 `json:"mirrors,omitempty"`
 }
 
 // Account is the buffer's account of the run's groups, against which the workflow corrects its own.
@@ -31,6 +33,10 @@ type Account struct {
 	buffer.Account
 	// FleetHistory is of the Redis that holds the fleet; empty: not known.
 	FleetHistory string `json:"fleet_history,omitempty"`
+	// Told is what readers were told under a higher number than the run has given, and Unheard the launches of which the
+	// buffer has not heard then.
+	Told    *runstatus.RunStatus `json:"told,omitempty"`
+	Unheard []rollout.GroupSeq   `json:"unheard,omitempty"`
 }
 
 // Account reads the account of a run, and makes sure that the run is listed.
@@ -46,7 +52,19 @@ func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, err
 	if err != nil {
 		a.Log.Warn("the fleet's Redis does not say which history it has", "run", in.Run, "error", err)
 	}
-	return Account{Account: account, FleetHistory: history}, nil
+	out := Account{Account: account, FleetHistory: history}
+	if in.Mirrors == 0 || account.Mirrors <= in.Mirrors {
+		return out, nil
+	}
+	told, err := a.Buffer.Status(ctx, in.Run)
+	if err != nil {
+		return Account{}, typed(fmt.Errorf("what %s told last: %w", in.Run, err))
+	}
+	if out.Unheard, err = a.Buffer.Unheard(ctx, in.Run, rollout.GroupSeq(told.Launched)); err != nil {
+		return Account{}, typed(fmt.Errorf("launches of %s: %w", in.Run, err))
+	}
+	out.Told = &told
+	return out, nil
 }
 
 // MirrorInput carries a run's status to where readers find it without asking Temporal.

@@ -12,10 +12,10 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
-func (r *run) readAccount(ctx workflow.Context, since rollout.Step) runmachine.AccountRead {
+func (r *run) readAccount(ctx workflow.Context, task runmachine.ReadAccount) runmachine.AccountRead {
 	ctx = workflow.WithLocalActivityOptions(ctx, accountActivity())
 	var account activities.Account
-	in := activities.AccountInput{Run: r.given.Name, Since: since}
+	in := activities.AccountInput{Run: r.given.Name, Since: task.Since, Mirrors: task.Mirrors}
 	err := workflow.ExecuteLocalActivity(ctx, acts.Account, in).Get(ctx, &account)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the buffer does not answer", "error", err)
@@ -81,6 +81,7 @@ func accountOf(a activities.Account) runmachine.Account {
 		Bytes: a.Counts.Bytes, GroupBytes: a.GroupBytes,
 		Mark: a.Mark, Confirmed: a.Confirmed(), ReplicationID: a.ReplicationID, Refills: a.Refills,
 		FleetHistory: a.FleetHistory, Mirrors: a.Mirrors,
+		Told: a.Told, Unheard: a.Unheard,
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -23,13 +22,14 @@ type Publication struct {
 }
 
 // inspected has the files of a version judged, one adapter of the run at a time.
-func (r *run) inspected(ctx workflow.Context, a runmachine.Adapter) runmachine.Inspected {
-	found, err := r.inspect(ctx, r.adapter(a))
-	return runmachine.Inspected{Digest: found.Digest, Notes: found.Notes, Fault: faultOf(err)}
+func (r *run) inspected(ctx workflow.Context, task runmachine.Inspect) runmachine.Inspected {
+	found, err := r.inspect(ctx, r.adapter(task.Adapter), task.Newest)
+	return runmachine.Inspected{Ahead: found.Ahead, Digest: found.Digest, Notes: found.Notes, Fault: faultOf(err)}
 }
 
-func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter) (adapterfiles.Inspection, error) {
-	var found adapterfiles.Inspection
+func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter, newest rollout.PolicyVersion) (activities.Inspected,
+	error) {
+	var found activities.Inspected
 	if err := r.inspecting.Lock(ctx); err != nil {
 		return found, err
 	}
@@ -37,6 +37,7 @@ func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter) (adapterfiles
 	in := activities.InspectInput{
 		Adapter: adapter, Rank: r.machine.Spec.Adapters.Rank, Slots: r.machine.Spec.Slots(),
 		Compare: r.machine.NeverServed(adapter.Version), // versions that serve have a digest of their own
+		Newest:  newest,
 	}
 	ctx = workflow.WithActivityOptions(ctx, inspectActivity())
 	err := workflow.ExecuteActivity(ctx, acts.InspectAdapter, in).Get(ctx, &found)
@@ -129,7 +130,7 @@ func (r *run) pin(ctx workflow.Context, p runspec.FixedPolicy) runmachine.Pinned
 }
 
 func (r *run) bringPinned(ctx workflow.Context, adapter *fleet.Adapter) error {
-	found, err := r.inspect(ctx, *adapter)
+	found, err := r.inspect(ctx, *adapter, 0)
 	if err != nil {
 		return err
 	}

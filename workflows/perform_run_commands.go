@@ -24,7 +24,7 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 	case runmachine.Pin:
 		return l.pin(ctx, task.Policy), nil
 	case runmachine.ReadAccount:
-		return l.readAccount(ctx, task.Since), nil
+		return l.readAccount(ctx, task), nil
 	case runmachine.ConfirmBuffer:
 		return l.confirmBuffer(ctx, task), nil
 	case runmachine.RepairBuffer:
@@ -49,7 +49,7 @@ func (l *line) perform(ctx workflow.Context, cmd runmachine.Command) (runmachine
 	case runmachine.Wait:
 		return l.wait(ctx, task)
 	case runmachine.Inspect:
-		return l.inspected(ctx, task.Adapter), nil
+		return l.inspected(ctx, task), nil
 	case runmachine.Load:
 		return l.load(ctx, task.Adapter), nil
 	case runmachine.StopLoading:

@@ -147,6 +147,9 @@ func (in *injector) inject(ctx context.Context, f Fault) (back func(), err error
 	if f.Kind.ofScaling() {
 		return in.scalingFault(ctx, f)
 	}
+	if f.Kind == StaleTemporal {
+		return in.bringTemporalBackOlder()
+	}
 	verb, rest, _ := strings.Cut(string(f.Kind), "-")
 	switch verb {
 	case "replace":

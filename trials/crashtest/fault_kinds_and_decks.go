@@ -40,6 +40,9 @@ const (
 	// TemporalOutage kills Temporal and keeps everybody from it for several slots.
 	TemporalOutage Kind = "away-temporal"
 
+	// StaleTemporal kills Temporal and starts it with its database of a while before.
+	StaleTemporal Kind = "stale-temporal"
+
 	FullRedis Kind = "full-redis" // maxmemory below what is used: every write is refused
 	SlowRedis Kind = "slow-redis" // writes are held up, as by a slow disk
 
@@ -149,6 +152,6 @@ func Kinds() []Kind {
 		CutWorkerRedis, CutWorkerTemporal, CutWorkerEngine, CutServerRedis, CutServerTemporal,
 		HangWorkerRedis, HangWorkerEngine, HangServerTemporal, FullRedis, SlowRedis,
 		StaleRedis, TornRedis, SnapshotRedis, CutTrainerServer, HangTrainerServer, ReplaceTrainer, TemporalOutage,
-		TerminateGroup, TerminateRun, TerminateFleet, HangLoad, EnginesOutage, EndWorker,
+		StaleTemporal, TerminateGroup, TerminateRun, TerminateFleet, HangLoad, EnginesOutage, EndWorker,
 	}
 }

@@ -92,7 +92,7 @@ func (s *Schedule) Next() Fault {
 	case FreezeWorker, FailProvider, HangProvider, FailStarts:
 		f.Hold = scalingHold(f.Kind, s.rng.Float64())
 		s.slot += s.slots(f.Hold)
-	case StaleRedis, StaleNode, TornRedis, SnapshotRedis, Failover, SplitRedis:
+	case StaleTemporal, StaleRedis, StaleNode, TornRedis, SnapshotRedis, Failover, SplitRedis:
 		f.Hold = time.Duration(part * (0.5 + s.rng.Float64()))
 		s.slot += 2
 	default:

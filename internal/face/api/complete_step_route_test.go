@@ -350,3 +350,19 @@ func TestATrainerWaitsForARunThatRedisHasForgotten(t *testing.T) {
 	answers.Store(false)
 	asked("demo", "no-such-run", 404)
 }
+
+// A run whose workflow came back older refuses the version that its account takes next: the trainer asks again until
+// the run has caught up, and a version that follows neither is refused for good.
+func TestPublishingToARunThatIsBehindItsAccount(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.start()
+	if err := f.store.SetVersion(t.Context(), "demo", 7, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range []int{7, 8} {
+		f.refused(f.do("PUT", fmt.Sprintf("/v1/runs/demo/policies/%d", next), `{"path":"/adapters/v"}`), 503,
+			"unavailable", "catches up first")
+	}
+	f.refused(f.do("PUT", "/v1/runs/demo/policies/9", `{"path":"/adapters/v"}`), 409, "out-of-order")
+}

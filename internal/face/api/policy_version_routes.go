@@ -35,10 +35,22 @@ func (s *Server) publish(ctx context.Context, in *struct {
 			"this server is stopping, and version %d of %s does not serve yet; publish it again to go on waiting",
 			in.Version, in.Run)
 	}
+	if rollout.Refused(err, rollout.OutOfOrder) && s.followsAccount(ctx, in.Run, in.Version) {
+		s.hint(in.Run)
+		err = rollout.Refuse(rollout.Unavailable, "run %s knows of fewer versions than its account, and catches up first; "+
+			"publish version %d again", in.Run, in.Version)
+	}
 	if err == nil {
 		s.waiters.wakeAll(in.Run)
 	}
 	return policy, err
+}
+
+// followsAccount reports whether a version that the run's workflow refuses is the newest of the account, or the next:
+// Temporal came back older.
+func (s *Server) followsAccount(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion) bool {
+	account, err := s.deps.Store.Account(ctx, run)
+	return err == nil && account.Version > 0 && (v == account.Version || v == account.Version+1)
 }
 
 // current refuses a trainer process that was replaced. Generation 0 stands for no particular process.

@@ -128,7 +128,7 @@ func (m *Machine) readAccount(asked []rollout.GroupSeq, take func(AccountRead)) 
 	if n := len(mark.Grants); n > 0 {
 		since = mark.Grants[n-1].Step
 	}
-	ask(m, ReadAccount{Since: since}, func(r AccountRead) {
+	ask(m, ReadAccount{Since: since, Mirrors: m.Mirrors}, func(r AccountRead) {
 		a := r.Account
 		switch {
 		case r.Failed && !r.Forgotten:

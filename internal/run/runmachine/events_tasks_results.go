@@ -101,9 +101,12 @@ type AnnounceResumed struct {
 	Key    string // of the event
 }
 
-// ReadAccount asks the buffer for its account, with the batches of the steps from one on. It is answered with
-// AccountRead.
-type ReadAccount struct{ Since rollout.Step }
+// ReadAccount asks the buffer for its account, with the batches of the steps from one on, and for what readers were
+// told, where that has a higher number than the run has given. It is answered with AccountRead.
+type ReadAccount struct {
+	Since   rollout.Step
+	Mirrors int64
+}
 
 // ConfirmBuffer says that the buffer's account, as it was read under a replication id of Redis, is not behind the
 // run's. It fails when Redis was replaced since.
@@ -162,8 +165,12 @@ type Mirror struct {
 // Wait waits until Machine.Awake, for no longer than For. It is answered with Woken.
 type Wait struct{ For time.Duration }
 
-// Inspect judges an adapter by its files and the engines. It is answered with Inspected.
-type Inspect struct{ Adapter Adapter }
+// Inspect judges an adapter by its files and the engines, unless the buffer knows of a newer version than the newest
+// that the run does. It is answered with Inspected.
+type Inspect struct {
+	Adapter Adapter
+	Newest  rollout.PolicyVersion
+}
 
 // Load brings an adapter on the engines, and keeps trying for a while when no engine can take it now. It is answered
 // with Loaded.
@@ -267,6 +274,7 @@ type Woken struct{ TimedOut bool }
 
 // Inspected answers Inspect.
 type Inspected struct {
+	Ahead  rollout.PolicyVersion // the buffer's version, where it is newer than Newest: nothing was judged then
 	Digest string
 	Notes  []string
 	Fault  *Fault

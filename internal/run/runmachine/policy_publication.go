@@ -24,6 +24,7 @@ type publication struct {
 	replaced error // what is told when other weights took its version; nil: none did
 	fenced   bool  // its trainer was replaced before these weights served
 	switched bool  // new games may use it: it cannot be replaced any more
+	outdated bool  // it was begun in a state of the run that Temporal had restored
 }
 
 // ValidatePublication reports why a version cannot be published now, as far as that can be said without a look at its
@@ -74,13 +75,26 @@ func (m *Machine) publish(ev PublishAsked) {
 	p := &publication{
 		adapter: Adapter{Version: ev.Version, Name: ev.Version.Adapter(m.Spec.Name), Path: path}, by: ev.Generation,
 	}
-	ask(m, Inspect{Adapter: p.adapter}, func(r Inspected) {
-		if r.Fault != nil {
+	m.inspect(p)
+}
+
+// inspect has an adapter judged. A run that is behind its account takes no version before it has caught up.
+func (m *Machine) inspect(p *publication) {
+	ask(m, Inspect{Adapter: p.adapter, Newest: m.newest()}, func(r Inspected) {
+		switch {
+		case r.Ahead > m.newest():
+			m.needsSync = true
+			m.answer(runstatus.Policy{}, rollout.Refuse(rollout.Unavailable,
+				"run %s knows of fewer versions than its account, and catches up first; publish version %d again",
+				m.Spec.Name, p.adapter.Version))
+		case r.Ahead > 0: // it was published since
+			m.inspect(p)
+		case r.Fault != nil:
 			m.unfit(p, *r.Fault)
-			return
+		default:
+			p.adapter.Digest, p.notes = r.Digest, r.Notes
+			m.compare(p)
 		}
-		p.adapter.Digest, p.notes = r.Digest, r.Notes
-		m.compare(p)
 	})
 }
 
@@ -167,11 +181,17 @@ func (m *Machine) bring(p *publication) {
 			p.adapter.Digest = r.Digest
 		}
 		switch {
+		case p.outdated:
+			m.endOutdated(p)
 		case p.replaced != nil:
 			m.giveWay(p, p.replaced)
 		case r.Fault == nil && !m.overtaken():
 			p.switched = true
 			ask(m, Switch{Adapter: p.adapter, Generation: p.by}, func(s Switched) {
+				if p.outdated {
+					m.endOutdated(p)
+					return
+				}
 				if p.fenced = s.Fault != nil && s.Fault.Code == rollout.Fenced; p.fenced {
 					m.giveWay(p, refusal(p.adapter.Version, *s.Fault))
 					return

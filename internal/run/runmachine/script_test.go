@@ -155,6 +155,14 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		if err := w.cut(); err != nil {
 			t.Fatal(err)
 		}
+	case "backup":
+		if err := w.backUp(); err != nil {
+			t.Fatal(err)
+		}
+	case "restore":
+		if err := w.restore(); err != nil {
+			t.Fatal(err)
+		}
 	case "lost":
 		var unheard []rollout.GroupSeq
 		if d.HasArg("late") {

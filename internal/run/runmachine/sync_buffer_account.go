@@ -29,6 +29,9 @@ type Account struct {
 	ReplicationID string
 	FleetHistory  string // of the Redis that holds the fleet; empty: not known
 	Mirrors       int64  // highest number of what readers were told
+	// Told is that, where the run does not know of it, and Unheard the launches of which the buffer has not heard then.
+	Told    *runstatus.RunStatus
+	Unheard []rollout.GroupSeq
 }
 
 // sync corrects the run's account by the buffer's. A buffer that has forgotten the run is told its progress; while the
@@ -53,13 +56,15 @@ func (m *Machine) sync(next func()) {
 // take takes over the buffer's account. What differs though nothing was heard of it is reported: a notification was
 // lost.
 func (m *Machine) take(a Account, asked, known []rollout.GroupSeq) {
-	if m.idle {
+	if m.older(a) {
+		m.catchUp(a)
+	} else if m.idle {
 		if difference := m.difference(a); difference != "" {
 			m.Changes++
 			m.note("corrected its account by the buffer's: " + difference)
 		}
 	}
-	if a.Mirrors > m.Mirrors { // Temporal came back older, or the run was taken for lost: what it told since came late
+	if a.Mirrors > m.Mirrors { // the run was taken for lost: what it told since came late
 		m.Mirrors, m.untold = a.Mirrors, true
 	}
 	before := m.Completed

@@ -36,6 +36,8 @@ type world struct {
 	confirmed string
 	log       []string
 	mirrored  runstatus.RunStatus
+	mirrors   int64  // its number
+	backup    []byte // the run, as Temporal's database had it
 
 	groups     map[rollout.GroupSeq]place
 	gone       map[rollout.GroupSeq]bool // groups without a workflow
@@ -149,7 +151,11 @@ func (w *world) release(failed bool) {
 func (w *world) do(cmd Command, fails bool) Result {
 	switch task := cmd.Task.(type) {
 	case ReadAccount:
-		return AccountRead{Account: w.account(task.Since), Forgotten: w.lost, Failed: fails || w.lost}
+		account := w.account(task.Since)
+		if w.mirrors > task.Mirrors {
+			account.Told = &w.mirrored
+		}
+		return AccountRead{Account: account, Forgotten: w.lost, Failed: fails || w.lost}
 	case ConfirmBuffer:
 		if fails || task.ReplicationID != w.redis {
 			return Done{Failed: true}
@@ -180,8 +186,10 @@ func (w *world) do(cmd Command, fails bool) Result {
 			w.groups[g.Seq] = queued
 		}
 	case Mirror:
-		w.mirrored = task.Status
-		w.over = task.Status.State.Over()
+		if task.Number >= w.mirrors {
+			w.mirrored, w.mirrors = task.Status, task.Number
+			w.over = task.Status.State.Over()
+		}
 	case Wait:
 		w.wait, w.waitsTo = &cmd, w.now.Add(task.For)
 		return nil
@@ -194,11 +202,14 @@ func (w *world) do(cmd Command, fails bool) Result {
 		}
 		return Pinned{}
 	case Inspect:
+		if w.version > task.Newest {
+			return Inspected{Ahead: w.version}
+		}
 		return Inspected{Digest: w.digest, Fault: w.inspection}
 	case Load:
 		return Loaded{Fault: w.loading}
 	case Switch:
-		w.version = task.Adapter.Version
+		w.version = max(w.version, task.Adapter.Version)
 		return Switched{}
 	case OpenRun, AnnounceResumed, CancelGames, Retire, StopLoading, Unload, ReportPolicy, AnswerPublication:
 	}
@@ -290,7 +301,7 @@ func (w *world) repair(task RepairBuffer) runstatus.Rollback {
 
 func (w *world) account(since rollout.Step) Account {
 	a := Account{Highest: -1, Claimed: len(w.claimed), Completed: w.completed, Version: w.version,
-		Mark: w.mark, Confirmed: w.confirmed == w.redis || w.confirmed == "", ReplicationID: w.redis}
+		Mark: w.mark, Mirrors: w.mirrors, Confirmed: w.confirmed == w.redis || w.confirmed == "", ReplicationID: w.redis}
 	a.Mark.Granted, a.Mark.Completed = rollout.Step(len(w.claimed)), rollout.Step(w.completed)
 	for step := since; int(step) < len(w.claimed); step++ {
 		if seqs := w.claimed[step]; seqs != nil {
@@ -369,13 +380,25 @@ func (w *world) claim() bool {
 
 // cut goes on with the run as the next execution does.
 func (w *world) cut() error {
+	if err := w.backUp(); err != nil {
+		return err
+	}
+	return w.restore()
+}
+
+// backUp keeps the run as it is, and restore has it go on as it was then.
+func (w *world) backUp() (err error) {
+	w.backup, err = json.Marshal(w.m.Run)
+	return err
+}
+
+func (w *world) restore() error {
 	run := &Run{}
-	text, err := json.Marshal(w.m.Run)
-	if err == nil {
-		err = json.Unmarshal(text, run)
+	if err := json.Unmarshal(w.backup, run); err != nil {
+		return err
 	}
 	w.resume(run, false)
-	return err
+	return nil
 }
 
 func (w *world) resume(run *Run, lost bool) {
