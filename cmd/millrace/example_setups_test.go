@@ -125,7 +125,7 @@ func (c setupClaim) check(t *testing.T, file string, play simulator) {
 		}
 	}
 	starved := -1
-	if s := got.Report.Starvation; s != nil && got.Report.Problem() {
+	if s := got.Report.Starvation; s != nil && got.Report.Verdict == diagnosis.VerdictProblem {
 		starved = int(s.Since)
 	}
 	if starved != c.starved {

@@ -23,7 +23,8 @@ func TestAlarmsComeFirst(t *testing.T) {
 					Advice: "see: millrace events demo"},
 			}
 			r := diagnosis.Diagnose(in)
-			if !r.Problem() || len(r.Findings) < 2 || r.Findings[0].Cause != diagnosis.CauseNoEngine ||
+			if r.Severity != diagnosis.SeverityStuck || r.Brief != "no engine" || len(r.Findings) < 2 ||
+				r.Findings[0].Cause != diagnosis.CauseNoEngine ||
 				r.Findings[1].Cause != diagnosis.CauseGamesFail {
 				t.Fatalf("%s: %+v", r.Verdict, r.Findings)
 			}

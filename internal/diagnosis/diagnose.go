@@ -38,7 +38,8 @@ const tooFew = 4
 // reportOfNoStep is the report before any step is complete.
 func reportOfNoStep(in Input, h history) Report {
 	return Report{
-		Run: in.Spec.Name, Verdict: VerdictNoAnswer, Summary: "No step is complete yet.", Findings: []Finding{},
+		Run: in.Spec.Name, Verdict: VerdictNoAnswer, Severity: SeverityOK,
+		Summary: "No step is complete yet.", Findings: []Finding{},
 		Levels: []Level{}, Shifts: []Shift{}, Regime: Regime{Kind: NoRegime, Evidence: []Evidence{}},
 		WhatIfs: []WhatIf{}, Causes: []Cause{}, Missing: []string{"completed steps"}, Fleet: []FleetEvent{},
 		NotLookedAt: []string{}, Notes: append([]string{}, h.notes...),
@@ -84,6 +85,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause, over 
 		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
 	}
 	r.Summary = summary(r, m.starving())
+	r.weigh(recent, m.in.Spec.SlowShare)
 	r.Next = append(r.Next, nextCommands(r, m, p)...)
 	return r
 }

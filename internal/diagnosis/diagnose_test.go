@@ -139,7 +139,7 @@ func lostAfter(n int, sec float64) func(int) float64 {
 func checkFinding(t *testing.T, r diagnosis.Report, cause diagnosis.CauseName, since rollout.Step) {
 	t.Helper()
 	if cause == "" {
-		if len(r.Findings) > 0 || r.Problem() {
+		if len(r.Findings) > 0 || r.Severity != diagnosis.SeverityOK {
 			t.Errorf("found %+v in a healthy run", r.Findings)
 		}
 		return
@@ -273,7 +273,7 @@ func TestDiagnoseNoise(t *testing.T) {
 				in, walls := m.play()
 				r := diagnosis.Diagnose(in)
 				checkSums(t, r)
-				ok := r.Regime.Kind == tt.regime && r.Problem() == (tt.change != "")
+				ok := r.Regime.Kind == tt.regime && (r.Verdict == diagnosis.VerdictProblem) == (tt.change != "")
 				for _, w := range r.WhatIfs {
 					ok = ok && (w.Change != tt.change || w.Outcome == diagnosis.Helps)
 					ok = ok && (w.Change != tt.useless || w.Outcome != diagnosis.Helps)

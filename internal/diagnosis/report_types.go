@@ -13,6 +13,9 @@ import (
 type Report struct {
 	Run      rollout.RunName `json:"run"`
 	Verdict  Verdict         `json:"verdict"`
+	Severity Severity        `json:"severity"`
+	Brief    string          `json:"brief,omitempty"`      // the first finding in a few words, with its share: "publish 8 %"
+	Loss     float64         `json:"loss_share,omitempty"` // of the time, by the first finding; 0: not known
 	Summary  string          `json:"summary"`
 	Findings []Finding       `json:"findings"` // the gravest first; none for a healthy run
 
@@ -42,10 +45,6 @@ type Report struct {
 	// StepCost is the present cost of a step's engines, in $; see Price.
 	StepCost float64 `json:"dollars_per_step,omitempty"`
 }
-
-// Problem reports whether the run is slowed down now, or kept from learning. It decides `millrace diagnose
-// --exit-code`.
-func (r Report) Problem() bool { return r.Verdict == VerdictProblem }
 
 // Verdict is a report in one word.
 type Verdict string

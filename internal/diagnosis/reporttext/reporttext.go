@@ -171,10 +171,17 @@ func (p *page) price(r diagnosis.Report) {
 		units.Number(1000*r.StepCost))
 }
 
-// verdictText is the verdict with the first cause, and the useful share of the time.
+// verdictText is how grave it is or the verdict, with the first cause and its share, and the useful share of the time.
 func verdictText(r diagnosis.Report) string {
-	text := strings.ToUpper(strings.ReplaceAll(string(r.Verdict), "_", " "))
-	if len(r.Findings) > 0 {
+	text := string(r.Verdict)
+	if r.Verdict == diagnosis.VerdictProblem {
+		text = string(r.Severity)
+	}
+	text = strings.ToUpper(strings.ReplaceAll(text, "_", " "))
+	switch {
+	case r.Verdict == diagnosis.VerdictProblem:
+		text += ", " + r.Brief
+	case len(r.Findings) > 0:
 		text += ", " + strings.ReplaceAll(string(r.Findings[0].Cause), "_", " ")
 	}
 	if r.Ledger != nil && r.Ledger.WallSec > 0 && r.Verdict != diagnosis.VerdictNoAnswer {

@@ -142,7 +142,7 @@ func (s *session) showReport(report diagnosis.Report, body []byte, f diagnoseFla
 	if err := s.showText(body, func(w io.Writer) error { return write(w, report) }); err != nil {
 		return err
 	}
-	if f.code && report.Problem() {
+	if f.code && report.Urgent() {
 		return errProblem
 	}
 	return nil

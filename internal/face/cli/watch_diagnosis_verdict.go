@@ -47,7 +47,7 @@ func (s *session) sayVerdict(ctx context.Context, c Client, run rollout.RunName,
 	if len(report.Findings) > 0 {
 		verdict += " " + string(report.Findings[0].Cause)
 	}
-	said.problem, said.over = report.Problem(), view.State.Over()
+	said.problem, said.over = report.Urgent(), view.State.Over()
 	if verdict == said.last {
 		return nil
 	}

@@ -31,6 +31,8 @@ type Spec struct {
 	// first; MaxEngines bounds what is bought for the run, 0: nothing but the fleet's own bounds.
 	Priority   int `json:"priority,omitempty"`
 	MaxEngines int `json:"max_engines,omitempty"`
+	// SlowShare is the share of a step's time from which a loss makes the run count as slow; 0: a tenth.
+	SlowShare float64 `json:"slow_share,omitempty"`
 }
 
 // Environment says what is played: a kind, and options that only this kind understands.

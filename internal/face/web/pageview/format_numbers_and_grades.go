@@ -40,21 +40,19 @@ func Graded(share float64) tablerow.Grade {
 	return tablerow.Plain
 }
 
-// VerdictWord is a verdict as a page says it, and how grave it is.
-func VerdictWord(v diagnosis.Verdict) (word, class string) {
-	switch v {
-	case diagnosis.VerdictHealthy:
-		return "healthy", "good"
-	case diagnosis.VerdictProblem:
-		return "problem", "bad"
-	case diagnosis.VerdictHealed:
-		return "healed", "good"
-	case diagnosis.VerdictWarning:
-		return "warning", "warn"
-	case diagnosis.VerdictNoAnswer:
+// VerdictWord is a report's verdict as a page says it in a cell, and its colour: red is for what does not go on.
+func VerdictWord(r *diagnosis.Report) (word, class string) {
+	switch {
+	case r.Verdict == diagnosis.VerdictNoAnswer:
 		return "not enough evidence", ""
+	case r.Severity == diagnosis.SeverityStuck:
+		return r.Brief, "bad"
+	case r.Severity == diagnosis.SeveritySlow:
+		return r.Brief, "warn"
+	case r.Severity == diagnosis.SeverityNote:
+		return r.Brief, ""
 	}
-	return string(v), ""
+	return "healthy", "good"
 }
 
 // plural is "1 step", "2 steps".

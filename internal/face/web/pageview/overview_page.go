@@ -137,7 +137,7 @@ func runRow(r KnownRun) RunRow {
 		row.Buffer = fmt.Sprintf("%d queued, %d in flight, %d ready", t.Queued, t.InFlight, t.Ready)
 	}
 	if r.Report != nil {
-		row.Verdict, row.VerdictClass = VerdictWord(r.Report.Verdict)
+		row.Verdict, row.VerdictClass = VerdictWord(r.Report)
 	}
 	for _, a := range r.Alarms {
 		row.Alarms = append(row.Alarms, Brief(a.What))

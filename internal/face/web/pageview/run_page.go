@@ -141,7 +141,7 @@ func (v *Run) addReport(r *diagnosis.Report) {
 		return
 	}
 	v.Pending = ""
-	v.Verdict, v.VerdictClass = VerdictWord(r.Verdict)
+	v.Verdict, v.VerdictClass = VerdictWord(r)
 	v.Summary = r.Summary
 	v.Findings = r.Findings
 	for _, shift := range r.Shifts {

@@ -144,13 +144,15 @@ func TestRunOf(t *testing.T) {
 	in.History.Facts.Happenings = []runhistory.Happening{{At: start.Add(time.Second), Kind: runhistory.Published,
 		Text: "<b>v1</b> serving"}}
 	step := rollout.Step(9)
-	in.Report = &diagnosis.Report{Verdict: diagnosis.VerdictProblem, Summary: "The trainer waits.",
+	in.Report = &diagnosis.Report{Verdict: diagnosis.VerdictProblem,
+		Severity: diagnosis.SeveritySlow, Brief: "starvation 50 %", Summary: "The trainer waits.",
 		Shifts: []diagnosis.Shift{{At: step, DeltaSec: 10, Ratio: 2, First: steprecord.PhaseWait, Confirmed: true}},
 		WhatIfs: []diagnosis.WhatIf{{Change: "engines 2 -> 4", Outcome: diagnosis.Helps, StepSec: 5,
 			Command: "millrace engine add URL"}},
 		Regime: diagnosis.Regime{StepSec: 10}}
 	v := RunOf(in)
-	if v.Summary != "The trainer waits." || v.VerdictClass != "bad" || len(v.Jumps) != 1 ||
+	if v.Summary != "The trainer waits." || v.Verdict != "starvation 50 %" || v.VerdictClass != "warn" ||
+		len(v.Jumps) != 1 ||
 		!strings.Contains(v.Jumps[0], "From step 9 on, steps take +10 s (+100 %)") {
 		t.Errorf("verdict %q %q, jumps %q", v.Verdict, v.Summary, v.Jumps)
 	}

@@ -1,0 +1,55 @@
+package diagnosis
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/millrace/millrace/internal/kit/units"
+)
+
+// Severity is whether a report needs somebody.
+type Severity string
+
+// The severities, the mildest first.
+const (
+	SeverityOK    Severity = "ok"
+	SeverityNote  Severity = "note"  // something to know, that is not worth a person's time
+	SeveritySlow  Severity = "slow"  // a loss that is: the spec's slow_share of a step or more, or nothing is learnt
+	SeverityStuck Severity = "stuck" // the run does not go on by itself
+)
+
+// slowShare is the bound of a spec that sets none.
+const slowShare = 0.1
+
+// Urgent reports whether somebody should look now. It decides `millrace diagnose --exit-code`.
+func (r Report) Urgent() bool { return r.Severity == SeveritySlow || r.Severity == SeverityStuck }
+
+// weigh judges how much the first finding matters, by the share of the time that it costs.
+func (r *Report) weigh(recent *Ledger, bound float64) {
+	switch r.Verdict {
+	case VerdictHealthy, VerdictNoAnswer:
+		r.Severity = SeverityOK
+		return
+	case VerdictHealed, VerdictWarning:
+		r.Severity, r.Brief = SeverityNote, string(r.Verdict)+": "+r.Findings[0].words()
+		return
+	}
+	first := r.Findings[0]
+	r.Loss = recent.shareOf(first.Cause)
+	if sec := r.Regime.StepSec; sec > 0 && first.starved {
+		r.Loss = max(r.Loss, 1-r.Regime.ComputeSec/sec)
+	} else if sec > 0 && r.Loss == 0 && r.Rise != nil {
+		r.Loss = r.Rise.DeltaSec / sec
+	}
+	r.Severity, r.Brief = SeveritySlow, first.words()
+	if r.Loss == 0 { // it costs something else than time, or what it costs is not known
+		return
+	}
+	r.Brief += " " + units.Percent(r.Loss)
+	if r.Loss < cmp.Or(bound, slowShare) {
+		r.Severity = SeverityNote
+	}
+}
+
+// words is a finding's cause as it is written in a cell.
+func (f Finding) words() string { return strings.ReplaceAll(string(f.Cause), "_", " ") }
