@@ -16,8 +16,8 @@
 // restart or a failover, and whenever a process knows more of the account than Redis does, nothing is given out until
 // the run has compared the two (Confirm) and, if Redis is behind, repaired the account (Repair).
 //
-// Start reading at Store, then Claim in attach_claim_complete_steps.go, then lua/prelude.lua for the keys, and Journal
-// in game_journal.go for games in progress. Package pack is the form in which groups and games are stored.
+// Start reading at Store, then Claim in attach_trainer_claim_complete_steps.go, then lua/prelude.lua for the keys, and
+// Journal in game_journal.go for games in progress. Package pack is the form in which groups and games are stored.
 package buffer
 
 import (

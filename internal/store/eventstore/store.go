@@ -10,7 +10,7 @@
 //
 // The sink is fed from the streams: package delivery.
 //
-// Start reading at Store, then append.lua for the keys, write_events.go and read_events.go.
+// Start reading at Store, then append.lua for the keys, write_events.go and read_and_follow_events.go.
 package store
 
 import (

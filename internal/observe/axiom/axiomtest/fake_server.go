@@ -3,7 +3,7 @@
 // fail in the ways that the real one fails. It is used over HTTP, as a handler, or in the caller's own process, as a
 // transport. It answers the calls that Millrace makes, and no queries; at / it has a page of what arrived.
 //
-// Start reading at Server, then ingest.go and faults.go.
+// Start reading at Server, then ingest_events_into_datasets.go and faults.go.
 package axiomtest
 
 import (
