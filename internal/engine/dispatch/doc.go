@@ -17,7 +17,7 @@
 //
 // Engines are judged by how requests end (circuit_breaker.go), and by what they say of their load
 // (shrink_window_on_load_sample.go). What a run's requests meet with, failures or overload, bounds that run at that
-// engine (per_run_engine_backoff_window_denials.go); an engine is closed to all when it is silent, fails a probe or fails several
-// runs. What was in flight on a lost engine is dispatched again. Runs share by the work that they got and the places
-// that they hold (fair_share_between_runs.go). Start reading at Event and Command, then Scheduler.Handle.
+// engine (per_run_engine_backoff_window_denials.go); an engine is closed to all when it is silent, fails a probe or
+// fails several runs. What was in flight on a lost engine is dispatched again. Runs share by the work that they got and
+// the places that they hold (fair_share_between_runs.go). Start reading at Event and Command, then Scheduler.Handle.
 package dispatch
