@@ -39,16 +39,17 @@
 // # Causes
 //
 // A jump is the difference of two conditions: everything is measured by which the steps before it and after it may
-// differ (step_conditions.go). The before of a condition ends where it changed, which may be long before the jump,
-// because a full buffer hides it; those of the prefill are no before (condition_changes.go). What differs is put back,
-// alone and together, in the replay, and gets its Shapley share of the jump (jump_attribution.go). A longer request is
-// split in order: more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of
-// the same speed never gives less for more requests. What was done is looked for from the launch of the first group
-// that shows the change (operator_changes.go). Where nothing changed, what costs time in all steps alike is weighed,
-// and else it is the regime's term itself (find_causes_of_slow_steps.go). A slow time that is over is explained as it
-// was when it ended.
+// differ (measure_conditions_of_each_step.go). The before of a condition ends where it changed, which may be long
+// before the jump, because a full buffer hides it; those of the prefill are no before
+// (compare_conditions_before_and_after_effect.go). What differs is put back, alone and together, in the replay, and
+// gets its Shapley share of the jump (attribute_jump_to_conditions_by_replay.go). A longer request is split in order:
+// more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed
+// never gives less for more requests. What was done is looked for from the launch of the first group that shows the
+// change (events_behind_changes_and_operator_undo.go). Where nothing changed, what costs time in all steps alike is
+// weighed, and else it is the regime's term itself (find_causes_of_slow_steps.go). A slow time that is over is
+// explained as it was when it ended.
 //
-// Start reading at Diagnose: its stages are measure_levels_and_shifts.go, step_time_regime.go, predict_what_ifs.go
-// with the replay, and find_causes_of_slow_steps.go. Package changepoint has the mathematics of levels, package
-// reporttext writes a report for a person.
+// Start reading at Diagnose: its stages are measuring_stage_of_diagnosis.go, limit_of_step_time_with_evidence.go,
+// predict_what_ifs_and_probe_by_replay.go and find_causes_of_slow_steps.go. Package changepoint has the mathematics of
+// levels, package reporttext writes a report for a person.
 package diagnosis

@@ -11,7 +11,7 @@ import (
 // resources, places, bases and outcomes.
 func TestPageNamesEveryWord(t *testing.T) {
 	t.Parallel()
-	types, err := os.ReadFile("report_types.go")
+	types, err := os.ReadFile("report_types_and_step_prices.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestPageNamesEveryWord(t *testing.T) {
 		`(?m)^\t\w+ +(Verdict|CauseName|Decision|RegimeKind|Resource|Place|Basis|Outcome) += "([^"]+)"`)
 	found := words.FindAllStringSubmatch(string(types), -1)
 	if len(found) < 60 {
-		t.Errorf("only %d words were found in report_types.go", len(found))
+		t.Errorf("only %d words were found in report_types_and_step_prices.go", len(found))
 	}
 	for _, m := range found {
 		if !strings.Contains(string(page), "`"+m[2]+"`") && !strings.Contains(string(page), "| "+m[2]+" |") {

@@ -5,7 +5,7 @@
 //
 // Engines measures fleets of growing size, each against a closed loop: the very requests that the games sent, sent
 // again with the same concurrency by a generator that does nothing else. What the figures mean is defined where they
-// are computed, in result_row.go, and nowhere else.
+// are computed, in result_row_from_both_passes.go, and nowhere else.
 //
 // Start reading at Engines, then games_pass_and_closed_loop_pass.go.
 package enginebench

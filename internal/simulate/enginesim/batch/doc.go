@@ -9,8 +9,8 @@
 // output when admitted, so none is preempted. Sequences whose prefill ended in a step have their
 // first token at its end.
 //
-// Runs of identical decode steps are computed at once (step_span.go), so a model second costs far
-// less than a real one. The prefix cache (prefix_cache.go) and the adapters' places (adapter_cache.go) are
+// Runs of identical decode steps are computed at once (span_of_identical_steps.go), so a model second
+// costs far less than a real one. The prefix cache (prefix_cache.go) and the adapters' places (adapter_cache.go) are
 // what vLLM keeps between requests.
 //
 // Start reading at Cost, then Scheduler.Advance.

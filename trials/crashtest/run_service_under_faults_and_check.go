@@ -3,9 +3,10 @@
 // the same claim gives the same bytes, every turn was sampled by the version it names. It measures how long each part's
 // death is felt.
 //
-// What was promised is docs/guarantees.md. The schedule and the checks are pure: fault_schedule.go and final_checks.go.
-// Everything that is observed comes from outside the service: the trainer's journal, claims over HTTP, the buffer's
-// account in Redis, and a recorder between the workers and the engines. Start reading at Run.
+// What was promised is docs/guarantees.md. The schedule and the checks are pure: fault_schedule.go and
+// final_checks_of_trained_run.go. Everything that is observed comes from outside the service: the trainer's journal,
+// claims over HTTP, the buffer's account in Redis, and a recorder between the workers and the engines. Start reading at
+// Run.
 package crashtest
 
 import (

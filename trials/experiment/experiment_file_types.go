@@ -75,7 +75,7 @@ type Figure struct {
 type Claim struct {
 	Name  string `json:"name"`
 	Says  string `json:"says"`
-	Check string `json:"check"` // see claim_expressions.go; empty: nothing here can decide it
+	Check string `json:"check"` // see decide_claims_by_metric_expressions.go; empty: nothing here can decide it
 	// Shows is the figures that decide it: text with expressions in braces.
 	Shows   string  `json:"shows"`
 	Because string  `json:"because"`
