@@ -40,9 +40,10 @@ const retainedSteps = 2
 // play.
 const maxQueued = 1 << 22
 
-// pipeline is one simulated run. Its parts are in files of their own: run_commands.go performs what the run's machine
-// asks for, play_groups.go and play_games.go are what its groups and games do, train_steps.go is the trainer,
-// load_adapters.go a publication, engine_lifecycle_events.go the fleet.
+// pipeline is one simulated run. Its parts are in files of their own: what the run's machine asks for in
+// perform_run_machine_commands.go, its groups and games in play_one_group_until_commit.go and
+// play_one_game_phase_by_phase.go, the trainer in train_steps.go, publications in
+// load_adapters_on_simulated_engines.go, the fleet in engine_lifecycle_events.go.
 type pipeline struct {
 	setup   Setup
 	options Options
