@@ -64,6 +64,7 @@ type InspectInput struct {
 	Compare bool `json:"compare,omitempty"`
 	// Newest is the newest version that the run knows of; 0: not said.
 	Newest rollout.PolicyVersion `json:"newest,omitempty"`
+	Probes bool                  `json:"probes,omitempty"` // whether it must have probes
 }
 
 // Inspected is what an adapter's inspection found.
@@ -91,6 +92,16 @@ func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (found
 	found.Inspection, err = a.Files.Inspect(ctx, in.Adapter.Prefix, in.Adapter.Path, in.Rank)
 	if err != nil {
 		return found, typed(err)
+	}
+	if in.Probes {
+		probes, err := a.Files.Probes(ctx, in.Adapter.Prefix, in.Adapter.Path)
+		if err == nil && len(probes) == 0 {
+			err = rollout.Refuse(rollout.Invalid, "%s has no %s, or this worker does not see it, and adapters.probes is %s",
+				in.Adapter.Path, adapterfiles.ProbesFile, runspec.ProbesRequired)
+		}
+		if err != nil {
+			return found, typed(err)
+		}
 	}
 	if in.Compare {
 		in.Adapter.Digest = found.Digest

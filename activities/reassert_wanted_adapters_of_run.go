@@ -104,7 +104,8 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 	for _, p := range in.Status.Policies {
 		if p.State == runstatus.PolicyServing {
 			all = append(all, fleet.Adapter{Run: in.Spec.Name, Version: p.Version, Name: p.Adapter, Path: p.Path,
-				Base: in.Spec.Model, Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix})
+				Base: in.Spec.Model, Digest: p.Digest, Prefix: in.Spec.Adapters.PathPrefix,
+				ProbeBound: in.Spec.Adapters.ProbeBound})
 		}
 	}
 	for _, p := range in.Spec.Policies {

@@ -53,7 +53,7 @@ func TestReferenceSpec(t *testing.T) {
 		Options: json.RawMessage(`{"horizon_years":3,"train":"all","warmup_phases":{"max":6,"min":0}}`)}
 	want.Group.MinSamples = 6
 	want.Sampling.Temperature, want.Sampling.MaxTokens = 0.8, 120
-	want.Adapters = runspec.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters"}
+	want.Adapters = runspec.AdapterSpec{Rank: 32, PathPrefix: "/tmp/adapters", Probes: runspec.ProbesOptional}
 	want.Timeouts.Completion, want.Timeouts.Episode = rollout.Duration(time.Minute), rollout.Duration(15*time.Minute)
 	if !reflect.DeepEqual(got.Spec, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Spec, want)

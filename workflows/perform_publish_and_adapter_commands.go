@@ -38,6 +38,7 @@ func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter, newest rollou
 		Adapter: adapter, Rank: r.machine.Spec.Adapters.Rank, Slots: r.machine.Spec.Slots(),
 		Compare: r.machine.NeverServed(adapter.Version), // versions that serve have a digest of their own
 		Newest:  newest,
+		Probes:  r.machine.Spec.Adapters.Probes == runspec.ProbesRequired && adapter.Version > 0,
 	}
 	ctx = workflow.WithActivityOptions(ctx, inspectActivity())
 	err := workflow.ExecuteActivity(ctx, acts.InspectAdapter, in).Get(ctx, &found)
@@ -49,6 +50,7 @@ func (r *run) adapter(a runmachine.Adapter) fleet.Adapter {
 	return fleet.Adapter{
 		Run: r.given.Name, Version: a.Version, Name: a.Name, Path: a.Path, Digest: a.Digest,
 		Base: r.machine.Spec.Model, Prefix: r.machine.Spec.Adapters.PathPrefix,
+		ProbeBound: r.machine.Spec.Adapters.ProbeBound,
 	}
 }
 

@@ -1,7 +1,12 @@
 """Tests of what needs torch and xgrammar: allowed tokens, logprobs under a constraint, losses. Skipped without them."""
 
+import contextlib
+import json
 import math
+import os
+import tempfile
 import unittest
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -13,6 +18,7 @@ except ImportError as missing:
 
 from millrace.constraints import AllowedTokens, ConstraintError
 from millrace.losses import LOSSES, policy_loss
+from millrace.probes import Prober
 from millrace.rows import advantages, loss_weights, mask_forced
 from millrace.tensors import collate, importance_weights, to_torch, token_logprobs
 from test_millrace_rows import row
@@ -32,6 +38,48 @@ def allowed_tokens():
 
 def ids(bits, at):
     return [token for token in range(len(WORDS)) if bits[at, 0] >> token & 1]
+
+
+class TinyAdapter(torch.nn.Module):
+    """A language model of six tokens with an adapter that can be left out, as PEFT's can."""
+
+    device = "cpu"
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.adapter, self.on = torch.randn(6, 6), torch.zeros(6, 6), True
+
+    def forward(self, input_ids):
+        return SimpleNamespace(logits=(self.table + self.on * self.adapter)[input_ids])
+
+    @contextlib.contextmanager
+    def disable_adapter(self):
+        self.on = False
+        yield
+        self.on = True
+
+
+class Probes(unittest.TestCase):
+    def test_versions_are_told_from_base_and_before(self):
+        model, prober = TinyAdapter(), Prober([[0, 1, 2, 3], [5, 4, 3]], first=2)
+        with tempfile.TemporaryDirectory() as path:
+            for version in range(2):
+                model.adapter = (version + 1) * torch.eye(6)
+                prober.write(path, model)
+                with open(os.path.join(path, "probes.json")) as file:
+                    first, second = json.load(file)["probes"]
+                self.assertEqual((first["tokens"], first["from"], len(second["logprobs"])), ([0, 1, 2, 3], 2, 1))
+                want = torch.log_softmax(model.table + model.adapter, -1)
+                self.assertAlmostEqual(first["logprobs"][0], want[1, 2].item(), 5)
+                self.assertAlmostEqual(first["base_logprobs"][1], torch.log_softmax(model.table, -1)[2, 3].item(), 5)
+                self.assertEqual("previous_logprobs" in first, version == 1)
+            self.assertNotAlmostEqual(first["previous_logprobs"][0], first["logprobs"][0], 3)
+            model.adapter[1, 2] = float("nan")
+            with self.assertRaises(ArithmeticError):
+                prober.write(path, model)
+        with self.assertRaises(ValueError):
+            Prober([[1]])
 
 
 class Allowed(unittest.TestCase):

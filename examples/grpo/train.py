@@ -28,6 +28,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import millrace
 from millrace.constraints import AllowedTokens
 from millrace.losses import LOSSES, policy_loss
+from millrace.probes import Prober
 from millrace.rows import advantages, loss_weights, mask_forced, merge_turns, micro_batches
 from millrace.tensors import collate, importance_weights, to_torch, token_logprobs
 
@@ -71,12 +72,15 @@ class Trainer:
         self.tokenizer, self.model = load(args.model, rank)
         self.allowed = AllowedTokens(self.tokenizer, self.model.config.vocab_size)
         self.weights = [p for p in self.model.parameters() if p.requires_grad]
+        self.prober: Prober | None = None
         self.optimizer = torch.optim.AdamW(self.weights, args.lr, betas=(0.9, 0.95), weight_decay=0.0)
 
     def batches(self, step: millrace.Step) -> list[dict[str, Any]]:
         """The step's micro-batches as tensors, with the weights of the whole batch."""
         rows = merge_turns(step.sequences())
         forced = mask_forced(rows)
+        if self.prober is None:
+            self.prober = Prober([row["token_ids"][:128] for row in rows[:4]])
         advantages(rows, self.recipe.advantage)
         if self.args.shuffle_advantages:
             shuffle(rows)
@@ -117,6 +121,11 @@ class Trainer:
         self.optimizer.step()
         tokens = max(total["tokens"], 1.0)
         return total | {name: total[name] / tokens for name in ("clip_fraction", "approx_kl", "entropy")} | {"grad_norm": norm}
+
+    def probe(self, path: str) -> None:
+        """Has every engine prove that it serves these weights."""
+        if self.prober:
+            self.prober.write(path, self.model)
 
     def save(self, step: int) -> None:
         """All that the next process needs to go on after `step`, put in place at once."""
@@ -181,6 +190,7 @@ def main() -> None:
             with s.phase("publish"):
                 path = s.adapter_dir()
                 trainer.model.save_pretrained(path)
+                trainer.probe(path)
             s.publish(path)
             if args.checkpoint:
                 with s.phase("checkpoint"):

@@ -59,7 +59,7 @@ func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a A
 	if rollout.KindOf(err) == rollout.Permanent {
 		return errors.Join(err, c.UnloadAdapter(ctx, a.Name))
 	}
-	return nil
+	return unloadUnproven(ctx, c, a, l.prove(ctx, c, a))
 }
 
 // record records what the engine is about to be asked. An engine that lists the name without our having asked for these

@@ -16,6 +16,8 @@ type Client interface {
 	LoadAdapter(ctx context.Context, name, path string) error
 	UnloadAdapter(ctx context.Context, name string) error
 	Metrics(ctx context.Context) (vllm.Sample, error)
+	// Score is the logprobs of the tokens after the first, in nats at temperature 1.
+	Score(ctx context.Context, model string, tokens []int32) ([]float64, error)
 	Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error)
 }
 

@@ -61,6 +61,7 @@ type fakeEngine struct {
 	badAnswer  error           // of completions
 	canaries   int
 	sample     vllm.Sample
+	score      map[string]law // logprobs by model
 }
 
 func newFakeEngine() *fakeEngine {
@@ -162,6 +163,13 @@ func (e *fakeEngine) Complete(ctx context.Context, req rollout.Request) (rollout
 		return rollout.Completion{}, bad
 	}
 	return rollout.Completion{Model: req.Model, TokenIDs: []int32{1}}, e.answer(ctx)
+}
+
+func (e *fakeEngine) Score(ctx context.Context, model string, tokens []int32) ([]float64, error) {
+	if err := e.answer(ctx); err != nil {
+		return nil, err
+	}
+	return e.score[model](tokens), nil
 }
 
 func (e *fakeEngine) Metrics(ctx context.Context) (vllm.Sample, error) {

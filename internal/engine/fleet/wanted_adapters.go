@@ -25,6 +25,8 @@ type Adapter struct {
 	Base    string                `json:"base,omitempty"` // model that it adapts, as engines serve it; empty: any
 	Digest  string                `json:"digest,omitempty"`
 	Prefix  string                `json:"prefix,omitempty"` // of the run's adapters: nothing outside of it is read
+	// ProbeBound is how far an engine's logprobs may be from those of the adapter's probes, in nats; 0: the default.
+	ProbeBound float64 `json:"probe_bound,omitempty"`
 }
 
 // fits reports whether the adapter is one of an engine that serves these base models. Many a base model has the shape

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -55,6 +56,7 @@ func TestContract(t *testing.T) {
 		{"lives", contractLives},
 		{"lists the base model", contractBaseModel},
 		{"completes with ids and logprobs", contractCompletion},
+		{"scores given tokens", contractScore},
 		{"repeats a seed", contractSeed},
 		{"is greedy at temperature 0", contractGreedy},
 		{"stops at a string", contractStop},
@@ -203,6 +205,24 @@ func contractCompletion(t *testing.T, x *target) {
 	if raw.ID != "cmpl-given-id" {
 		t.Errorf("id %q, want the X-Request-Id after cmpl-", raw.ID)
 	}
+}
+
+// contractScore: the logprobs of given tokens are those that they were sampled with.
+func contractScore(t *testing.T, x *target) {
+	req := x.ask(16)
+	req.Sampling.Temperature, req.Sampling.TopP = 1, 1
+	got := x.complete(t, req)
+	scores, err := x.client.Score(t.Context(), x.model, slices.Concat(got.PromptTokenIDs, got.TokenIDs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range got.Logprobs {
+		if is := scores[len(got.PromptTokenIDs)-1+i]; math.Abs(is-float64(want)) > 0.02 {
+			t.Errorf("token %d has logprob %.4f when it is sampled and %.4f when it is given", i, want, is)
+		}
+	}
+	_, err = x.client.Score(t.Context(), "nobody-v9", got.TokenIDs)
+	wantCode(t, err, rollout.CodeUnknownModel)
 }
 
 func contractSeed(t *testing.T, x *target) {

@@ -103,6 +103,15 @@ const (
 	DropZeroVariance ZeroVariance = "drop" // discard it and launch one in its place
 )
 
+// Probes is whether versions must come with probes, by which engines prove that they serve the trainer's weights.
+type Probes string
+
+// What is asked of versions. Probes that are there are always used.
+const (
+	ProbesOptional Probes = "optional"
+	ProbesRequired Probes = "required"
+)
+
 // BufferSpec bounds what may be outstanding and what may be trained on.
 type BufferSpec struct {
 	Depth         int        `json:"depth"` // steps' worth of groups outstanding: queued + in flight + ready
@@ -190,6 +199,10 @@ type AdapterSpec struct {
 	// LoadTimeout is how long a new version waits for slower engines when the first has loaded it; 0:
 	// DefaultLoadTimeout.
 	LoadTimeout rollout.Duration `json:"load_timeout,omitempty"`
+	// Probes is whether a version must come with probes; empty is ProbesOptional. ProbeBound is how far an engine's
+	// logprobs may be from theirs, in nats on average; 0: a tenth.
+	Probes     Probes  `json:"probes,omitempty"`
+	ProbeBound float64 `json:"probe_bound,omitempty"`
 }
 
 // PolicyRefresh is when a game takes a newer version of the learner's weights.

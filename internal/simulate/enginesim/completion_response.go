@@ -1,6 +1,7 @@
 package enginesim
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,6 +25,12 @@ type completionChoice struct {
 	StopReason     any                 `json:"stop_reason"`
 	TokenIDs       []int32             `json:"token_ids"`
 	PromptTokenIDs []int32             `json:"prompt_token_ids"`
+	PromptLogprobs []map[string]scored `json:"prompt_logprobs,omitempty"`
+}
+
+// scored is what is told of a token of the prompt, under its id.
+type scored struct {
+	Logprob float64 `json:"logprob"`
 }
 
 type completionLogprobs struct {
@@ -45,7 +52,7 @@ type promptDetail struct {
 }
 
 // completionChoices renders generations as /v1/completions answers them.
-func (e *Engine) completionChoices(req *completionRequest, generations []*generation) []completionChoice {
+func (e *Engine) completionChoices(req *completionRequest, j *job, generations []*generation) []completionChoice {
 	choices := make([]completionChoice, len(generations))
 	for i, g := range generations {
 		reason := g.finishReason()
@@ -53,11 +60,23 @@ func (e *Engine) completionChoices(req *completionRequest, generations []*genera
 		if req.ReturnTokenIDs {
 			choices[i].TokenIDs, choices[i].PromptTokenIDs = g.Tokens[:g.tokens], g.prompt
 		}
+		if req.PromptLogprobs != nil {
+			choices[i].PromptLogprobs = promptLogprobs(g.prompt, e.model.Score(j.weights(e), g.prompt))
+		}
 		if req.Logprobs != nil {
 			choices[i].Logprobs = e.completionLogprobs(g)
 		}
 	}
 	return choices
+}
+
+// promptLogprobs lists a prompt's tokens with their log-probabilities; the first has none.
+func promptLogprobs(prompt []tokenizer.ID, logprobs []float64) []map[string]scored {
+	out := make([]map[string]scored, len(prompt))
+	for i, logprob := range logprobs {
+		out[i+1] = map[string]scored{strconv.Itoa(int(prompt[i+1])): {max(logprob, minLogprob)}}
+	}
+	return out
 }
 
 // usageOf counts each prompt once and every completion. The cached tokens are the last prompt's,

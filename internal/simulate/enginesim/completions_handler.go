@@ -18,6 +18,8 @@ type completionRequest struct {
 	Prompt   *prompts `json:"prompt"`
 	Logprobs *int     `json:"logprobs"`
 	Suffix   *string  `json:"suffix"`
+	// PromptLogprobs asks for those of the prompt's tokens; of alternatives none are given, however many are asked for.
+	PromptLogprobs *int `json:"prompt_logprobs"`
 }
 
 func (e *Engine) completions(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +31,7 @@ func (e *Engine) completions(w http.ResponseWriter, r *http.Request) {
 	}
 	e.answer(w, r, j, err, func(g []*generation) any {
 		return completionResponse{ID: "cmpl-" + e.requestID(r), Object: "text_completion", Created: time.Now().Unix(),
-			Model: j.servedName(e), Choices: e.completionChoices(&req, g), Usage: usageOf(j, g)}
+			Model: j.servedName(e), Choices: e.completionChoices(&req, j, g), Usage: usageOf(j, g)}
 	})
 }
 

@@ -33,7 +33,7 @@ var neutral = map[string]any{
 	"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logit_bias": nil,
 	"allowed_token_ids": nil, "min_tokens": 0.0, "stop_token_ids": nil, "include_stop_str_in_output": false,
 	"skip_special_tokens": true, "cache_salt": nil, "return_tokens_as_token_ids": false, "echo": false,
-	"prompt_logprobs": nil, "use_beam_search": false, "bad_words": nil, "prompt_embeds": nil, "logprob_token_ids": nil,
+	"use_beam_search": false, "bad_words": nil, "prompt_embeds": nil, "logprob_token_ids": nil,
 	"truncate_prompt_tokens": nil, "stream": false, "stream_options": nil,
 }
 

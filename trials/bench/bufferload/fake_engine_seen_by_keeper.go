@@ -38,6 +38,8 @@ func (e *countedEngine) Metrics(context.Context) (vllm.Sample, error) {
 	return vllm.Sample{PromptTokens: n * promptTokens, GenerationTokens: n * answerTokens, Running: 1}, nil
 }
 
+func (*countedEngine) Score(context.Context, string, []int32) ([]float64, error) { return nil, nil }
+
 func (*countedEngine) Complete(_ context.Context, req rollout.Request) (rollout.Completion, error) {
 	return rollout.Completion{Text: "1", TokenIDs: []int32{1}, Model: req.Model, FinishReason: rollout.FinishStop}, nil
 }

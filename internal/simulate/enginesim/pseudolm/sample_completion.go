@@ -2,6 +2,7 @@ package pseudolm
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
@@ -54,6 +55,25 @@ func (m *Model) Complete(w Weights, prompt []tokenizer.ID, p Params) (Completion
 	}
 	c.Text = text.String()
 	return c, nil
+}
+
+// Score is the log-probabilities of tokens, from the second on: each given those before it, at temperature 1.
+func (m *Model) Score(w Weights, tokens []tokenizer.ID) []float64 {
+	p := DefaultParams()
+	p.Temperature, p.Constraint = 1, nil
+	s := newSampler(m, w, nil, &p)
+	logprobs := make([]float64, 0, max(0, len(tokens)-1))
+	for i := 1; i < len(tokens); i++ {
+		s.text = tokens[:i]
+		_ = s.candidates() // it fails under a constraint only
+		s.distribution()
+		logprob := math.Inf(-1) // of a control token
+		if at := slices.Index(s.ids, tokens[i]); at >= 0 {
+			logprob = s.logprobs()(at)
+		}
+		logprobs = append(logprobs, logprob)
+	}
+	return logprobs
 }
 
 // visible is what a token adds to the text.
