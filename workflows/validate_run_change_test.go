@@ -87,11 +87,12 @@ func TestGroupSeedsDiffer(t *testing.T) {
 func TestTheMachineIsToldTheWholeAccount(t *testing.T) {
 	t.Parallel()
 	seqs := []rollout.GroupSeq{1}
-	got := reflect.ValueOf(accountOf(activities.Account{FleetHistory: "h", Account: buffer.Account{
-		Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
-		Counts: steprecord.BufferCounts{Bytes: 1}, Mark: runstatus.Mark{Era: 1}, ReplicationID: "r", ConfirmedUnder: "r",
-		Refills: 1, Mirrors: 1,
-	}}))
+	got := reflect.ValueOf(accountOf(activities.Account{FleetHistory: "h", Told: &runstatus.RunStatus{}, Unheard: seqs,
+		Account: buffer.Account{
+			Highest: 1, Queued: seqs, InFlight: seqs, Ready: seqs, ClaimedTo: 1, NextStep: 1, Version: 1, GroupBytes: 1,
+			Counts: steprecord.BufferCounts{Bytes: 1}, Mark: runstatus.Mark{Era: 1}, ReplicationID: "r",
+			ConfirmedUnder: "r", Refills: 1, Mirrors: 1,
+		}}))
 	for i := range got.NumField() {
 		if got.Field(i).IsZero() {
 			t.Errorf("no %s", got.Type().Field(i).Name)

@@ -156,6 +156,8 @@ func advise(err error) error {
 	text := strings.ToLower(err.Error())
 	advice := ""
 	switch code := rollout.CodeOf(err); {
+	case code == codeDoesNotAct:
+		advice = "if other engines serve it, restart this one; else compare the model and the LoRA scale that both load"
 	case code == rollout.CodeAdapterMissing:
 		advice = "share the directory with the engine, and set adapters.path_prefix to where it is mounted there"
 	case code != rollout.CodeBadAdapter:
