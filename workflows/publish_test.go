@@ -13,8 +13,10 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/workflows"
@@ -224,6 +226,29 @@ func TestATrainerWhoseVersionItsSuccessorTakesIsFenced(t *testing.T) {
 	w.start()
 	if status := w.result(); status.PolicyVersion != 1 || status.Policies[0].Path != heir {
 		t.Errorf("%+v, want the successor's weights", status.Policies)
+	}
+}
+
+// A run that asks for probes takes no version without them: nothing would show whether engines serve its weights.
+func TestVersionsWithoutProbesAreRefusedWhereTheyAreRequired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.spec.Adapters.Probes = runspec.ProbesRequired
+	bare, broken, proven := w.write("bare", "weights 1"), w.write("broken", "weights 1"), w.write("proven", "weights 1")
+	for path, text := range map[string]string{
+		broken: `{"probes": []}`, proven: `{"probes": [{"tokens": [1, 2], "from": 1, "logprobs": [-1.5]}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(path, adapterfiles.ProbesFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.at(1*time.Minute, func() { w.publish(1, bare, w.refused("invalid", "has no probes.json")) })
+	w.at(2*time.Minute, func() { w.publish(1, broken, w.refused("invalid", "probes.json: 0 probes")) })
+	w.at(3*time.Minute, func() { w.publish(1, proven, w.serves) })
+	w.stopAt(5 * time.Minute)
+	w.start()
+	if status := w.result(); status.PolicyVersion != 1 {
+		t.Errorf("version %d, want 1", status.PolicyVersion)
 	}
 }
 
