@@ -62,9 +62,9 @@ type InspectInput struct {
 	// Compare asks to compare its weights with those in use: of other adapters from the same path, and of earlier ones
 	// under its name.
 	Compare bool `json:"compare,omitempty"`
-	// Newest is the newest version that the run knows of; 0: not said.
-	Newest rollout.PolicyVersion `json:"newest,omitempty"`
-	Probes bool                  `json:"probes,omitempty"` // whether it must have probes
+	// Newest is the newest version that the run knows of, 0 before the first; nil: not said.
+	Newest *rollout.PolicyVersion `json:"newest,omitempty"`
+	Probes bool                   `json:"probes,omitempty"` // whether it must have probes
 }
 
 // Inspected is what an adapter's inspection found.
@@ -80,12 +80,12 @@ type Inspected struct {
 func (a *Activities) InspectAdapter(ctx context.Context, in InspectInput) (found Inspected, err error) {
 	heartbeat := startHeartbeat(ctx, loadBeat)
 	defer heartbeat.stop()
-	if in.Newest > 0 {
+	if in.Newest != nil {
 		account, err := a.Buffer.AccountSince(ctx, in.Adapter.Run, math.MaxInt32)
 		if err != nil {
 			return found, typed(fmt.Errorf("account of %s: %w", in.Adapter.Run, err))
 		}
-		if account.Version > in.Newest {
+		if account.Version > *in.Newest {
 			return Inspected{Ahead: account.Version}, nil
 		}
 	}

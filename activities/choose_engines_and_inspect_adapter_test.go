@@ -5,9 +5,12 @@ import (
 	"slices"
 	"testing"
 
+	"go.temporal.io/sdk/testsuite"
+
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/store/buffer"
 )
 
 // fleetWith is engines, and the adapters that are wanted of them.
@@ -40,5 +43,34 @@ func TestAnAdapterIsLoadedByEnginesOfItsBaseModel(t *testing.T) {
 	if err != nil || !slices.Equal(got.Ready, []rollout.EngineID{"same", "two-names"}) ||
 		!slices.Equal(got.Behind, []rollout.EngineID{"behind"}) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// bufferAt is a buffer whose account has a version.
+type bufferAt struct {
+	Buffer
+	version rollout.PolicyVersion
+}
+
+func (b bufferAt) AccountSince(context.Context, rollout.RunName, rollout.Step) (buffer.Account, error) {
+	return buffer.Account{Version: b.version}, nil
+}
+
+// TestARunThatIsBehindItsAccountJudgesNoAdapter, also where it knows of no version at all.
+func TestARunThatIsBehindItsAccountJudgesNoAdapter(t *testing.T) {
+	t.Parallel()
+	for newest := range rollout.PolicyVersion(3) {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		a := &Activities{Buffer: bufferAt{version: 3}}
+		env.RegisterActivity(a.InspectAdapter)
+		answer, err := env.ExecuteActivity(a.InspectAdapter, InspectInput{Newest: &newest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found Inspected
+		if err := answer.Get(&found); err != nil || found.Ahead != 3 {
+			t.Errorf("a run that knows of version %d: %+v, %v", newest, found, err)
+		}
 	}
 }

@@ -24,7 +24,7 @@ func (a *Activities) OpenRun(ctx context.Context, spec runspec.Spec) error {
 type AccountInput struct {
 	Run   rollout.RunName `json:"run"`
 	Since rollout.Step    `json:"since"`
-	// Mirrors is the number of what the run told last; 0: not said.
+	// Mirrors is the number of what the run told last; 0: nothing yet.
 	Mirrors int64 `json:"mirrors,omitempty"`
 }
 
@@ -53,7 +53,7 @@ func (a *Activities) Account(ctx context.Context, in AccountInput) (Account, err
 		a.Log.Warn("the fleet's Redis does not say which history it has", "run", in.Run, "error", err)
 	}
 	out := Account{Account: account, FleetHistory: history}
-	if in.Mirrors == 0 || account.Mirrors <= in.Mirrors {
+	if account.Mirrors <= in.Mirrors {
 		return out, nil
 	}
 	told, err := a.Buffer.Status(ctx, in.Run)

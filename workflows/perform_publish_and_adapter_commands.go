@@ -23,11 +23,11 @@ type Publication struct {
 
 // inspected has the files of a version judged, one adapter of the run at a time.
 func (r *run) inspected(ctx workflow.Context, task runmachine.Inspect) runmachine.Inspected {
-	found, err := r.inspect(ctx, r.adapter(task.Adapter), task.Newest)
+	found, err := r.inspect(ctx, r.adapter(task.Adapter), &task.Newest)
 	return runmachine.Inspected{Ahead: found.Ahead, Digest: found.Digest, Notes: found.Notes, Fault: faultOf(err)}
 }
 
-func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter, newest rollout.PolicyVersion) (activities.Inspected,
+func (r *run) inspect(ctx workflow.Context, adapter fleet.Adapter, newest *rollout.PolicyVersion) (activities.Inspected,
 	error) {
 	var found activities.Inspected
 	if err := r.inspecting.Lock(ctx); err != nil {
@@ -132,7 +132,7 @@ func (r *run) pin(ctx workflow.Context, p runspec.FixedPolicy) runmachine.Pinned
 }
 
 func (r *run) bringPinned(ctx workflow.Context, adapter *fleet.Adapter) error {
-	found, err := r.inspect(ctx, *adapter, 0)
+	found, err := r.inspect(ctx, *adapter, nil)
 	if err != nil {
 		return err
 	}

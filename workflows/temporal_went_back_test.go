@@ -94,3 +94,27 @@ func TestTemporalComesBackOlder(t *testing.T) {
 		}
 	}
 }
+
+// The backup is from before the first version: its name is not free either.
+func TestTemporalComesBackFromBeforeTheFirstVersion(t *testing.T) {
+	t.Parallel()
+	first := newWorld(t)
+	one, other := first.write("v1", "1"), first.write("other", "of another trainer")
+	first.at(time.Minute, func() { first.env.SetCurrentHistoryLength(7000) })
+	first.start()
+	backup := first.cut()
+
+	second := newWorld(t).after(first)
+	second.at(time.Minute, func() { second.publish(1, one, second.serves) })
+	second.at(2*time.Minute, func() { second.env.SetCurrentHistoryLength(7000) })
+	second.env.ExecuteWorkflow(workflows.Run, backup)
+	second.cut()
+
+	w := newWorld(t).after(second)
+	w.at(time.Minute, func() { w.publish(1, other, w.refused("conflict", "other weights")) })
+	w.stopAt(2 * time.Minute)
+	w.env.ExecuteWorkflow(workflows.Run, backup)
+	if status := w.result(); status.PolicyVersion != 1 {
+		t.Errorf("version %d, want 1", status.PolicyVersion)
+	}
+}

@@ -59,7 +59,10 @@ func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a A
 	if rollout.KindOf(err) == rollout.Permanent {
 		return errors.Join(err, c.UnloadAdapter(ctx, a.Name))
 	}
-	return unloadUnproven(ctx, c, a, l.prove(ctx, c, a))
+	if err := l.prove(ctx, c, a); err != nil { // whatever is listed is sent requests
+		return errors.Join(err, c.UnloadAdapter(context.WithoutCancel(ctx), a.Name))
+	}
+	return nil
 }
 
 // record records what the engine is about to be asked. An engine that lists the name without our having asked for these

@@ -1,8 +1,8 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -51,11 +51,7 @@ func (l Loader) prove(ctx context.Context, c Client, a Adapter) error {
 	if err != nil {
 		return fmt.Errorf("probe adapter %s: %w", a.Name, err)
 	}
-	bound := a.ProbeBound
-	if bound == 0 {
-		bound = defaultProbeBound
-	}
-	if fault := s.fault(bound); fault != "" {
+	if fault := s.fault(cmp.Or(a.ProbeBound, defaultProbeBound)); fault != "" {
 		return rollout.Fail(rollout.Permanent, codeDoesNotAct, fmt.Errorf("adapter %s does not act as in the trainer: %s",
 			a.Name, fault))
 	}
@@ -151,12 +147,4 @@ func meanDistance(a, b []float64) float64 {
 		sum += math.Abs(a[i] - b[i])
 	}
 	return sum / max(1, float64(len(a)))
-}
-
-// unloadUnproven takes an adapter that does not act off the engine, so that nothing is sent to it.
-func unloadUnproven(ctx context.Context, c Client, a Adapter, err error) error {
-	if rollout.CodeOf(err) != codeDoesNotAct {
-		return err
-	}
-	return errors.Join(err, c.UnloadAdapter(ctx, a.Name))
 }

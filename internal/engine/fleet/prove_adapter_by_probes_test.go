@@ -146,8 +146,9 @@ func TestProbesThatSayNothing(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(a.Path, adapterfiles.ProbesFile), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, err := fleet.Loader{}.Load(t.Context(), newFakeEngine(), "a", a)
-			if rollout.CodeOf(err) != rollout.CodeBadAdapter || !strings.Contains(err.Error(), adapterfiles.ProbesFile) {
+			e := newFakeEngine()
+			_, err := fleet.Loader{}.Load(t.Context(), e, "a", a)
+			if rollout.CodeOf(err) != rollout.CodeBadAdapter || e.serves(a.Name) || !strings.Contains(err.Error(), adapterfiles.ProbesFile) {
 				t.Errorf("%v", err)
 			}
 		})
