@@ -251,7 +251,7 @@ func withAlarms(r Report, alarms []runstatus.Alarm) Report {
 	}
 	r.Findings = append(found, r.Findings...)
 	r.Verdict, r.Summary = VerdictProblem, found[0].Text
-	r.Severity, r.Brief, r.Loss = SeverityStuck, found[0].words(), 0
+	r.Severity, r.Brief, r.Loss = SeverityStuck, found[0].Cause.Words(), 0
 	r.Next = append(next, r.Next...)
 	r.Missing = []string{} // what more steps would tell is not what is needed
 	return r

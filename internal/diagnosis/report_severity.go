@@ -31,7 +31,7 @@ func (r *Report) weigh(recent *Ledger, bound float64) {
 		r.Severity = SeverityOK
 		return
 	case VerdictHealed, VerdictWarning:
-		r.Severity, r.Brief = SeverityNote, string(r.Verdict)+": "+r.Findings[0].words()
+		r.Severity, r.Brief = SeverityNote, string(r.Verdict)+": "+r.Findings[0].Cause.Words()
 		return
 	}
 	first := r.Findings[0]
@@ -41,7 +41,7 @@ func (r *Report) weigh(recent *Ledger, bound float64) {
 	} else if sec > 0 && r.Loss == 0 && r.Rise != nil {
 		r.Loss = r.Rise.DeltaSec / sec
 	}
-	r.Severity, r.Brief = SeveritySlow, first.words()
+	r.Severity, r.Brief = SeveritySlow, first.Cause.Words()
 	if r.Loss == 0 { // it costs something else than time, or what it costs is not known
 		return
 	}
@@ -51,5 +51,5 @@ func (r *Report) weigh(recent *Ledger, bound float64) {
 	}
 }
 
-// words is a finding's cause as it is written in a cell.
-func (f Finding) words() string { return strings.ReplaceAll(string(f.Cause), "_", " ") }
+// Words is a cause as it is written in a cell or a headline.
+func (c CauseName) Words() string { return strings.ReplaceAll(string(c), "_", " ") }

@@ -2,7 +2,6 @@ package reporttext
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/kit/table"
@@ -46,7 +45,7 @@ func (p *page) ledger(l *diagnosis.Ledger) {
 
 // lossName is a loss in a few words.
 func lossName(l diagnosis.Loss) string {
-	name := strings.ReplaceAll(string(l.Cause), "_", " ")
+	name := l.Cause.Words()
 	switch {
 	case l.Name != "":
 		name = l.Name

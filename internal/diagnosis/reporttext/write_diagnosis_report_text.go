@@ -182,7 +182,7 @@ func verdictText(r diagnosis.Report) string {
 	case r.Verdict == diagnosis.VerdictProblem:
 		text += ", " + r.Brief
 	case len(r.Findings) > 0:
-		text += ", " + strings.ReplaceAll(string(r.Findings[0].Cause), "_", " ")
+		text += ", " + r.Findings[0].Cause.Words()
 	}
 	if r.Ledger != nil && r.Ledger.WallSec > 0 && r.Verdict != diagnosis.VerdictNoAnswer {
 		text += fmt.Sprintf(" (goodput %s)", units.Percent(r.Goodput))
