@@ -148,7 +148,8 @@ func TestProbesThatSayNothing(t *testing.T) {
 			}
 			e := newFakeEngine()
 			_, err := fleet.Loader{}.Load(t.Context(), e, "a", a)
-			if rollout.CodeOf(err) != rollout.CodeBadAdapter || e.serves(a.Name) || !strings.Contains(err.Error(), adapterfiles.ProbesFile) {
+			if rollout.CodeOf(err) != rollout.CodeBadAdapter || e.serves(a.Name) ||
+				!strings.Contains(err.Error(), adapterfiles.ProbesFile) {
 				t.Errorf("%v", err)
 			}
 		})
