@@ -3,6 +3,7 @@ package supply
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -41,6 +42,7 @@ type world struct {
 	wanted  int
 	clouds  map[rollout.EngineID]*cloudEngine
 	stale   []provider.Instance // what a list that lags says
+	staleAt time.Time
 	fleet   map[rollout.EngineID]*fleetMember
 	removed map[rollout.EngineID]bool // taken out by hand
 	late    []Command                 // given up, and performed at some time
@@ -92,16 +94,14 @@ func (w *world) one(n int) bool { return w.r.IntN(n) == 0 }
 
 // some is an element, if there is any.
 func some[T any](w *world, of map[rollout.EngineID]T) (id rollout.EngineID, ok bool) {
-	var all []rollout.EngineID
-	for id := range of {
-		all = append(all, id)
-	}
-	slices.Sort(all)
+	all := sorted(of)
 	if len(all) == 0 {
 		return "", false
 	}
 	return all[w.r.IntN(len(all))], true
 }
+
+func sorted[T any](of map[rollout.EngineID]T) []rollout.EngineID { return slices.Sorted(maps.Keys(of)) }
 
 // chaos lets something happen that nobody has asked for.
 func (w *world) chaos() {
@@ -151,7 +151,8 @@ func (w *world) chaos() {
 
 // pass lets the world go on as it would by itself.
 func (w *world) pass() {
-	for id, c := range w.clouds {
+	for _, id := range sorted(w.clouds) { // in order: what it draws of chance follows from the seed
+		c := w.clouds[id]
 		age := w.now.Sub(c.since)
 		if c.state == enginestate.EngineOrdered && age > 2*time.Second {
 			c.state = enginestate.EngineRunning
@@ -165,8 +166,8 @@ func (w *world) pass() {
 			c.state = enginestate.EngineFailed
 		}
 	}
-	for id, m := range w.fleet {
-		c := w.clouds[id]
+	for _, id := range sorted(w.fleet) {
+		m, c := w.fleet[id], w.clouds[id]
 		runs := c != nil && c.state == enginestate.EngineRunning
 		switch {
 		case !runs && m.state != enginestate.EngineLost:
@@ -247,8 +248,8 @@ func (w *world) look() Seen {
 		now = append(now, in)
 	}
 	slices.SortFunc(now, func(a, b provider.Instance) int { return numberOf(a.ID) - numberOf(b.ID) })
-	if !w.lags {
-		w.stale = now
+	if !w.lags || w.now.Sub(w.staleAt) > missingFor-2*time.Second { // lists lag, and no longer than it counts on
+		w.stale, w.staleAt = now, w.now
 	}
 	seen.Listed = slices.Clone(w.stale)
 	if w.silent {

@@ -177,17 +177,15 @@ func (l *look) broken(e *Owned, m Member, member bool) {
 	}
 }
 
-// drained brings an engine that drains to its end, when it has nothing in flight any more or its machine goes.
+// drained brings an engine that drains to its end, when it has nothing in flight any more or its machine goes. An
+// operator may end its drain at any time: then it is idle, or recalled, only from the next drain on.
 func (l *look) drained(e *Owned, m Member, member bool) {
-	if member && m.Drain && e.DrainsAt.IsZero() {
-		e.DrainsAt = l.At
-	}
-	if member && m.Recalled && e.RecalledAt.IsZero() {
-		e.RecalledAt = l.At
-	}
+	back := member && !m.Drain && !m.Leave && !e.DrainsAt.IsZero()
+	e.DrainsAt = since(e.DrainsAt, m.Drain, l.At)
+	e.RecalledAt = since(e.RecalledAt, m.Recalled, l.At)
 	switch {
 	case slices.Contains(l.UnderWay, e.ID):
-	case e.Cause == Operator && member && !m.Drain && !m.Leave && !e.DrainsAt.IsZero():
+	case back && e.Cause == Operator:
 		l.to(e, enginestate.EngineStarting, "", "") // an operator wants it back
 	case !member, // it gets no requests
 		m.State == enginestate.EngineLost,
@@ -198,10 +196,21 @@ func (l *look) drained(e *Owned, m Member, member bool) {
 	}
 }
 
-// mayServe reports whether an engine that was to be stopped may have requests.
+// since is the time from which on something holds, and zero while it does not.
+func since(first time.Time, holds bool, now time.Time) time.Time {
+	switch {
+	case !holds:
+		return time.Time{}
+	case first.IsZero():
+		return now
+	}
+	return first
+}
+
+// mayServe reports whether an engine that was to be stopped may have requests: lists lag, so its answers count, too.
 func (l *look) mayServe(e *Owned, m Member) bool {
 	runs := l.listed[e.ID].State == enginestate.EngineRunning && m.State != enginestate.EngineLost
-	return runs || m.State == enginestate.EngineReady && !e.Done
+	return runs || m.State == enginestate.EngineReady
 }
 
 // leavesNow reports whether an engine's machine is taken away at this moment.
