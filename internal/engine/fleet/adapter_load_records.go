@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // LoadRecord is a load that this deployment asked of an engine, by the adapter's name. It is written before the engine
@@ -25,6 +26,8 @@ type LoadRecord struct {
 	// Foreign: the engine listed the name without having been asked for it. The adapter belongs to somebody else, also
 	// when Redis goes back later.
 	Foreign bool `json:"foreign,omitempty"`
+	// Proof is what the engine's answers to the adapter's probes said since; nil: it has not been asked.
+	Proof *enginestate.AdapterProof `json:"proof,omitempty"`
 }
 
 // isOf reports whether the record is of this adapter's weights. Where a digest is not known the path decides.
@@ -33,11 +36,31 @@ func (l LoadRecord) isOf(a Adapter) bool {
 	return !l.Reload && !l.Foreign && samePath(l.Path, a.Path) && same
 }
 
+// proven reports whether the engine has proven since the load that it serves these weights, or there are no probes.
+func (l LoadRecord) proven() bool { return l.Proof != nil && l.Proof.Serves() }
+
+// proof is what is known of an adapter that an engine was asked for.
+func (l LoadRecord) proof() enginestate.AdapterProof {
+	if l.Proof == nil {
+		return enginestate.AdapterProof{Verdict: enginestate.Unproven}
+	}
+	return *l.Proof
+}
+
 func (r *Registry) loadsKey(id rollout.EngineID) string { return r.prefix + "held:" + string(id) }
 
-// RecordLoad records that an engine is about to be asked to load an adapter.
+// RecordLoad records that an engine is about to be asked to load an adapter, which proves nothing yet.
 func (r *Registry) RecordLoad(ctx context.Context, id rollout.EngineID, a Adapter) error {
-	b, err := json.Marshal(LoadRecord{Path: a.Path, Digest: a.Digest, At: r.now().UTC()})
+	return r.recordLoad(ctx, id, a, nil)
+}
+
+// RecordProof records what an engine has proven of an adapter that it has loaded.
+func (r *Registry) RecordProof(ctx context.Context, id rollout.EngineID, a Adapter, p enginestate.AdapterProof) error {
+	return r.recordLoad(ctx, id, a, &p)
+}
+
+func (r *Registry) recordLoad(ctx context.Context, id rollout.EngineID, a Adapter, p *enginestate.AdapterProof) error {
+	b, err := json.Marshal(LoadRecord{Path: a.Path, Digest: a.Digest, At: r.now().UTC(), Proof: p})
 	if err == nil {
 		err = r.rdb.HSet(ctx, r.loadsKey(id), a.Name, b).Err()
 	}

@@ -42,7 +42,7 @@ func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a A
 	if err := l.Files.Unchanged(ctx, a.files()); err != nil {
 		return err
 	}
-	if err := l.record(ctx, c, engine, a); err != nil {
+	if serves, err := l.record(ctx, c, engine, a); err != nil || serves {
 		return err
 	}
 	if err := c.LoadAdapter(ctx, a.Name, a.Path); err != nil {
@@ -52,52 +52,59 @@ func (l Loader) load(ctx context.Context, c Client, engine rollout.EngineID, a A
 		}
 		return err
 	}
-	if err := verify(ctx, c, a); err != nil {
+	models, err := verify(ctx, c, a)
+	if err != nil {
 		return err
 	}
-	err := l.Files.Unchanged(ctx, a.files()) // nor while the engine read them
+	err = l.Files.Unchanged(ctx, a.files()) // nor while the engine read them
+	if rollout.KindOf(err) != rollout.Permanent {
+		err = l.prove(ctx, c, engine, a, models)
+	}
 	if rollout.KindOf(err) == rollout.Permanent {
 		return errors.Join(err, c.UnloadAdapter(ctx, a.Name))
 	}
-	if err := l.prove(ctx, c, a); err != nil { // whatever is listed is sent requests
-		return errors.Join(err, c.UnloadAdapter(context.WithoutCancel(ctx), a.Name))
-	}
-	return nil
+	return err
 }
 
-// record records what the engine is about to be asked. An engine that lists the name without our having asked for these
-// weights has other weights under it, and so has its prefix cache. If that is not certain, because Redis has gone back,
-// the engine unloads the adapter first.
-func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) error {
+// record records what the engine is about to be asked, and reports whether it serves the adapter already. An engine
+// that lists the name without our having asked for these weights has other weights under it, and so has its prefix
+// cache. If that is not certain, because Redis has gone back, the engine unloads the adapter first.
+func (l Loader) record(ctx context.Context, c Client, engine rollout.EngineID, a Adapter) (serves bool, err error) {
 	if l.Records == nil {
-		return nil
+		return false, nil
 	}
 	records, err := l.Records.LoadRecords(ctx, engine)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if r, ok := records[a.Name]; ok && r.isOf(a) {
-		return nil
+	asked, ok := records[a.Name]
+	ok = ok && asked.isOf(a)
+	if ok && !asked.proven() {
+		return false, nil
 	}
 	models, err := c.Models(ctx)
 	if err != nil {
-		return fmt.Errorf("look for adapter %s: %w", a.Name, err)
+		return false, fmt.Errorf("look for adapter %s: %w", a.Name, err)
 	}
 	roots := adapterRoots(models)
-	if root, listed := roots[a.Name]; listed {
+	root, listed := roots[a.Name]
+	switch {
+	case listed && ok && samePath(root, a.Path):
+		return true, nil
+	case listed:
 		records, err = l.Records.ComparedLoads(ctx, engine, roots)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !mustReload(a, root, records) {
 			conflict := rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict, errors.New(foreign(a, root)))
-			return errors.Join(conflict, l.Records.RecordForeign(ctx, engine, a.Name, root))
+			return false, errors.Join(conflict, l.Records.RecordForeign(ctx, engine, a.Name, root))
 		}
 		if err := l.Unload(ctx, c, engine, a.Name); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return l.Records.RecordLoad(ctx, engine, a)
+	return false, l.Records.RecordLoad(ctx, engine, a) // what it had proven before it was restarted counts no more
 }
 
 // foreign says that an engine has other weights under an adapter's name.
@@ -134,24 +141,25 @@ func (l Loader) Unload(ctx context.Context, c Client, engine rollout.EngineID, n
 	return nil
 }
 
-func verify(ctx context.Context, c Client, a Adapter) error {
+// verify lists what the engine serves: the adapter, from its path, of its base model.
+func verify(ctx context.Context, c Client, a Adapter) ([]vllm.Model, error) {
 	models, err := c.Models(ctx)
 	if err != nil {
-		return fmt.Errorf("verify adapter %s: %w", a.Name, err)
+		return nil, fmt.Errorf("verify adapter %s: %w", a.Name, err)
 	}
 	root, loaded := adapterRoots(models)[a.Name]
 	switch bases := baseModels(models); {
 	case !a.fits(bases):
-		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
 			fmt.Errorf("adapter %s is one of %s, and the engine serves %s", a.Name, a.Base, strings.Join(bases, ", ")))
 	case !loaded:
-		return rollout.Fail(rollout.Retryable, rollout.CodeNotListed,
+		return nil, rollout.Fail(rollout.Retryable, rollout.CodeNotListed,
 			fmt.Errorf("adapter %s was loaded, yet /v1/models does not list it", a.Name))
 	case !samePath(root, a.Path):
-		return rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeAdapterConflict,
 			fmt.Errorf("adapter %s is served from %s, not from %s", a.Name, root, a.Path))
 	}
-	return nil
+	return models, nil
 }
 
 // advise adds what to change where the engine's own words do not say it, and keeps the failure's kind and code.

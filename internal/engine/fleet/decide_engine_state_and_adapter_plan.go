@@ -47,6 +47,7 @@ type Plan struct {
 	Adapters []string // served, except those that are not the weights wanted
 	// Troubles are the adapters that it should serve and cannot, and those that have changed, with the reason.
 	Troubles map[string]string
+	Proofs   map[string]enginestate.AdapterProof // of what it serves or should serve, where there are probes
 	Load     []Adapter
 	Unload   []string
 	Canary   bool // nothing is missing but the proof that it makes completions
@@ -141,7 +142,8 @@ func (p *Plan) trouble() string {
 
 // unanswered keeps the state until the engine has been silent for too long.
 func unanswered(was Observation, seen Seen, lostAfter int) Plan {
-	p := Plan{State: was.State, Reason: was.Reason, Models: was.Models, Adapters: was.Adapters}
+	p := Plan{State: was.State, Reason: was.Reason, Models: was.Models, Adapters: was.Adapters,
+		Proofs: was.Proofs}
 	if p.State == "" {
 		p.State = enginestate.EngineStarting
 	}
@@ -155,15 +157,23 @@ func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 }
 
 // compare sorts the wanted adapters into served, to be loaded, and in trouble. missing are those that the engine lacks;
-// waiting are those not served that may yet be loaded. Adapters that are not wanted yet count as served: a publication
-// loads everywhere before it makes the version wanted.
+// waiting are those not served that may yet be loaded, or proven. Adapters that are not wanted yet count as served once
+// they are proven: a publication loads everywhere before it makes the version wanted.
 func (p *Plan) compare(want Desired, roots map[string]string, seen Seen) (missing, waiting []string) {
 	served := maps.Clone(roots)
 	for _, name := range want.unfit {
 		delete(served, name)
 	}
-	p.Troubles = map[string]string{}
+	p.Troubles, p.Proofs = map[string]string{}, map[string]enginestate.AdapterProof{}
+	for name := range roots {
+		if record, ours := seen.Records[name]; ours && !record.Foreign && !record.Reload && !record.proven() {
+			delete(served, name)
+		}
+	}
 	for _, a := range want.Adapters {
+		if record, ours := seen.Records[a.Name]; ours && record.proof().Verdict != enginestate.NoProbes {
+			p.Proofs[a.Name] = record.proof()
+		}
 		root, listed := roots[a.Name]
 		changed := seen.Changed[a.Name]
 		if listed && trusted(a, root, seen.Records) {
@@ -210,8 +220,8 @@ func inTurn(adapters []Adapter) []Adapter {
 	return adapters
 }
 
-// trusted reports whether what an engine lists under an adapter's name are the adapter's weights: from its path, and
-// loaded by this deployment when they were these.
+// trusted reports whether what an engine lists under an adapter's name are the adapter's weights: from its path, loaded
+// by this deployment when they were these, and proven.
 func trusted(a Adapter, root string, records map[string]LoadRecord) bool {
 	if !samePath(root, a.Path) {
 		return false
@@ -220,13 +230,14 @@ func trusted(a Adapter, root string, records map[string]LoadRecord) bool {
 		return true
 	}
 	record, ok := records[a.Name]
-	return ok && record.isOf(a)
+	return ok && record.isOf(a) && record.proven()
 }
 
-// mustReload reports whether what an engine lists from an adapter's path is to be loaded again, because the record that
-// would say that it is ours may be lost.
+// mustReload reports whether what an engine lists from an adapter's path is to be loaded again: the record that would
+// say that it is ours may be lost, or the load did not come as far as its proof.
 func mustReload(a Adapter, root string, records map[string]LoadRecord) bool {
-	return samePath(root, a.Path) && records[a.Name].Reload
+	record, ok := records[a.Name]
+	return ok && samePath(root, a.Path) && (record.Reload || record.isOf(a) && !record.proven())
 }
 
 // unloadable lists what the engine serves and should not: adapters that are retired or of another base model, and all

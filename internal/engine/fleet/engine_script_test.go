@@ -127,7 +127,8 @@ func seen(e *eventscript.Event) Seen {
 		s.Records = map[string]LoadRecord{}
 	}
 	for name, digest := range pairs("records") {
-		s.Records[name] = LoadRecord{Path: "/adapters/" + name, Digest: digest}
+		s.Records[name] = LoadRecord{Path: "/adapters/" + name, Digest: digest,
+			Proof: &enginestate.AdapterProof{Verdict: enginestate.NoProbes}}
 	}
 	return s
 }

@@ -42,6 +42,8 @@ type Observation struct {
 	NoAdapters   string            `json:"no_adapters,omitempty"`
 	Slow         string            `json:"slow,omitempty"`
 	Troubles     map[string]string `json:"troubles,omitempty"` // of adapters, by name
+
+	Proofs map[string]enginestate.AdapterProof `json:"proofs,omitempty"` // of adapters that have probes, by name
 }
 
 // Engine joins desired and observed state.
@@ -60,7 +62,8 @@ func (m Member) Engine(o Observation) enginestate.Engine {
 		ID: m.ID, URL: m.URL, Source: m.Source, MaxInFlight: m.MaxInFlight, Slow: o.Slow,
 		State: o.State, Reason: o.Reason, Since: o.Since, AdapterSlots: o.AdapterSlots, NoAdapters: o.NoAdapters,
 		Recalled: m.Drain && m.Now || o.State == enginestate.EngineQuarantined,
-		Models:   o.Models, Adapters: o.Adapters, Troubles: o.Troubles, Version: o.Version, Load: o.Load,
+		Models:   o.Models, Adapters: o.Adapters, Troubles: o.Troubles, Proofs: o.Proofs,
+		Version: o.Version, Load: o.Load,
 	}
 }
 

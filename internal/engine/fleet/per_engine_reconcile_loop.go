@@ -278,7 +278,7 @@ func (l *engineLoop) checkUsage(ctx context.Context, now reading, load *enginest
 func (l *engineLoop) store(ctx context.Context, was Observation, f found, p Plan) (Observation, error) {
 	o := Observation{
 		State: p.State, Reason: p.Reason, Since: was.Since, Models: p.Models, Adapters: p.Adapters, Troubles: p.Troubles,
-		Version: f.version, AdapterSlots: f.slots, NoAdapters: f.noAdapters, Load: f.load,
+		Proofs: p.Proofs, Version: f.version, AdapterSlots: f.slots, NoAdapters: f.noAdapters, Load: f.load,
 	}
 	o.Load.LifeAt = l.health.canary.provedAt.UTC().Round(0) // as it will be read
 	if p.State == enginestate.EngineReady {

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // An engine may take an adapter, list it, and answer with other weights: of the base model, of the version before, of
@@ -17,7 +18,7 @@ import (
 // Probes tell: texts with the logprobs that the trainer's forward pass gives.
 
 // codeDoesNotAct is for an adapter that an engine serves and that does not act there as it does in the trainer.
-const codeDoesNotAct rollout.Code = "adapter_does_not_act"
+const codeDoesNotAct = rollout.Code(enginestate.DoesNotAct)
 
 // defaultProbeBound is how far, in nats on average, an engine's logprobs may be from the trainer's.
 const defaultProbeBound = 0.1
@@ -37,25 +38,29 @@ type scores struct {
 	baseAgain                             []float64 // of the first probe
 }
 
-// prove holds an adapter that an engine has loaded against its probes, if it has any.
-func (l Loader) prove(ctx context.Context, c Client, a Adapter) error {
+// prove holds an adapter that an engine has loaded against its probes, if it has any, and records what came of it.
+// Until then the engine gets no requests for it.
+func (l Loader) prove(ctx context.Context, c Client, engine rollout.EngineID, a Adapter, models []vllm.Model) error {
 	probes, err := l.Files.Probes(ctx, a.Prefix, a.Path)
-	if err != nil || len(probes) == 0 {
+	if err != nil {
 		return err
 	}
-	models, err := c.Models(ctx)
-	if err != nil {
-		return fmt.Errorf("probe adapter %s: %w", a.Name, err)
+	proof, fault := enginestate.AdapterProof{Verdict: enginestate.NoProbes}, ""
+	if len(probes) > 0 {
+		s, err := score(ctx, c, a, probes, models)
+		if err != nil {
+			return fmt.Errorf("probe adapter %s: %w", a.Name, err)
+		}
+		proof, fault = s.judge(cmp.Or(a.ProbeBound, defaultProbeBound))
 	}
-	s, err := score(ctx, c, a, probes, models)
-	if err != nil {
-		return fmt.Errorf("probe adapter %s: %w", a.Name, err)
+	if l.Records != nil {
+		err = l.Records.RecordProof(ctx, engine, a, proof)
 	}
-	if fault := s.fault(cmp.Or(a.ProbeBound, defaultProbeBound)); fault != "" {
+	if fault != "" {
 		return rollout.Fail(rollout.Permanent, codeDoesNotAct, fmt.Errorf("adapter %s does not act as in the trainer: %s",
 			a.Name, fault))
 	}
-	return nil
+	return err
 }
 
 // score asks an engine for the logprobs of the probes.
@@ -93,14 +98,17 @@ func score(ctx context.Context, c Client, a Adapter, probes []adapterfiles.Probe
 	return s, err
 }
 
-// fault is why the engine does not serve the trainer's weights; empty: it does, as far as the probes tell.
-func (s *scores) fault(bound float64) string {
+// judge says what the scores prove, and why the engine does not serve the trainer's weights; empty: it does, as far as
+// the probes tell.
+func (s *scores) judge(bound float64) (proof enginestate.AdapterProof, fault string) {
 	noise := max(meanDistance(s.baseAgain, s.base[:len(s.baseAgain)]), leastNoise)
-	distance := meanDistance(s.engine, s.trainer)
+	proof = enginestate.AdapterProof{Verdict: enginestate.DoesNotAct, FromTrainer: meanDistance(s.engine, s.trainer),
+		FromBase: meanDistance(s.engine, s.base)}
 	numbers := fmt.Sprintf("%.4f nats from the trainer's logprobs (%.4g at most: adapters.probe_bound), %.4f from the "+
-		"base model's", distance, bound, meanDistance(s.engine, s.base))
+		"base model's", proof.FromTrainer, bound, proof.FromBase)
 	if s.previous != nil {
-		numbers += fmt.Sprintf(", %.4f from the version before's", meanDistance(s.engine, s.previous))
+		proof.FromPrevious = meanDistance(s.engine, s.previous)
+		numbers += fmt.Sprintf(", %.4f from the version before's", proof.FromPrevious)
 	}
 	for _, other := range []struct {
 		name            string
@@ -110,16 +118,17 @@ func (s *scores) fault(bound float64) string {
 		switch {
 		case !known || move >= leastMove && move <= mostMove:
 		case math.Abs(move) < 0.1:
-			return "it answers as " + other.name + " does: " + numbers
+			return proof, "it answers as " + other.name + " does: " + numbers
 		default:
-			return fmt.Sprintf("it moves its logprobs from %s by %.2f times what the trainer's move: %s", other.name, move,
-				numbers)
+			return proof, fmt.Sprintf("it moves its logprobs from %s by %.2f times what the trainer's move: %s", other.name,
+				move, numbers)
 		}
 	}
-	if distance > bound {
-		return numbers
+	if proof.FromTrainer > bound {
+		return proof, numbers
 	}
-	return ""
+	proof.Verdict = enginestate.Proven
+	return proof, ""
 }
 
 // moveFrom is how much of the trainer's move from other weights the engine makes: 1 is all of it, by least squares. It

@@ -5,12 +5,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // law is the logprobs of a model's weights.
@@ -153,5 +157,89 @@ func TestProbesThatSayNothing(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// A worker may die between a load and its probes, and an engine may restart. Whatever an engine lists, it gets requests
+// for what it has proven in this life of its, and nothing else.
+func TestWhatIsListedAndNotProvenIsNotServed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "a", "b")
+		a := adapter(2)
+		a.Prefix = t.TempDir()
+		a.Path = filepath.Join(a.Prefix, "v2")
+		base := lawOf(1)
+		trained := base.moved(2, 0.3)
+		writeProbes(t, a.Path, trained, base, base)
+		gate := make(chan bool)
+		held := func(tokens []int32) []float64 { <-gate; return trained(tokens) }
+		for id, served := range map[rollout.EngineID]law{"a": held, "b": base} {
+			e := r.engines["http://"+string(id)+":8000"]
+			r.within(5*time.Second, id, "ready", in(enginestate.EngineReady))
+			if err := r.registry.RecordLoad(t.Context(), id, a); err != nil { // by a worker that dies after the load
+				t.Fatal(err)
+			}
+			e.set(func(e *fakeEngine) {
+				e.adapters[a.Name], e.score = a.Path, map[string]law{"base": base, a.Name: served}
+			})
+		}
+		unproven := func(e enginestate.Engine) bool {
+			return e.State == enginestate.EngineReady && !slices.Contains(e.Adapters, a.Name)
+		}
+		stays := func(id rollout.EngineID) {
+			t.Helper()
+			for range 60 {
+				time.Sleep(100 * time.Millisecond)
+				r.within(0, id, "ready without what is not proven", unproven)
+			}
+		}
+		stays("a") // the version is not wanted yet
+		r.want(a)
+		stays("a")
+		stays("b")
+		if b, _ := r.registry.Get(t.Context(), "b"); !strings.Contains(b.Troubles[a.Name], "as the base model does") ||
+			b.Proofs[a.Name].Verdict != enginestate.DoesNotAct || b.Proofs[a.Name].FromTrainer == 0 {
+			t.Errorf("troubles %q, proofs %+v", b.Troubles, b.Proofs)
+		}
+		close(gate)
+		r.within(5*time.Second, "a", "serving what it has proven", func(e enginestate.Engine) bool {
+			return serving(a.Name)(e) && e.Proofs[a.Name].Verdict == enginestate.Proven && e.Proofs[a.Name].FromBase > 0.1
+		})
+
+		e := r.engines["http://a:8000"]
+		gate = make(chan bool)
+		e.set(func(e *fakeEngine) { clear(e.adapters) }) // restarted
+		r.within(5*time.Second, "a", "asked to load it again", func(enginestate.Engine) bool { return e.serves(a.Name) })
+		for range 60 {
+			time.Sleep(100 * time.Millisecond)
+			r.within(0, "a", "without what it has not proven since", func(e enginestate.Engine) bool {
+				return !slices.Contains(e.Adapters, a.Name)
+			})
+		}
+		close(gate)
+		r.within(5*time.Second, "a", "serving again", serving(a.Name))
+	})
+}
+
+// What is proven is not asked again: a publication that another worker goes on with costs no second look.
+func TestWhatIsProvenIsNotProvenAgain(t *testing.T) {
+	t.Parallel()
+	registry := fleet.NewRegistry(newRedis(t), "test", time.Now)
+	a := adapter(2)
+	a.Prefix = t.TempDir()
+	a.Path = filepath.Join(a.Prefix, "v2")
+	writeProbes(t, a.Path, lawOf(1).moved(2, 0.3), lawOf(1), lawOf(1))
+	e := newFakeEngine()
+	scored := 0
+	trained := lawOf(1).moved(2, 0.3)
+	e.score = map[string]law{"base": lawOf(1), a.Name: func(tokens []int32) []float64 { scored++; return trained(tokens) }}
+	for range 2 { // workers
+		if _, err := (fleet.Loader{Records: registry}).Load(t.Context(), e, "a", a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if scored != 3 || e.loads != 1 {
+		t.Errorf("%d probes of 3, %d loads of 1", scored, e.loads)
 	}
 }

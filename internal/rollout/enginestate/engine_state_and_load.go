@@ -44,6 +44,9 @@ type Engine struct {
 	// Troubles are adapters that it should serve and cannot, and those whose files have changed, by name, with the
 	// reason. The engine is ready for everything else.
 	Troubles map[string]string `json:"troubles,omitempty"`
+	// Proofs are what its answers to the probes of adapters said, by name. One that it serves and that is not among them
+	// has no probes.
+	Proofs map[string]AdapterProof `json:"proofs,omitempty"`
 	// AdapterSlots is how many adapters fit into one of its batches (--max-loras); 0: it does not tell.
 	AdapterSlots int `json:"adapter_slots,omitempty"`
 	// NoAdapters is why it can load no adapter at all; empty: it can, or does not tell.
