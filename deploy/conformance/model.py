@@ -21,6 +21,10 @@ END = "<|endoftext|>"
 VOCABULARY = 2048  # at most: the corpus may not have as many pairs
 CONTEXT = 4096
 HIDDEN, LAYERS, HEADS = 64, 2, 2
+CHAT = (
+    "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 
 
 def write_tokenizer(out: pathlib.Path, corpus: list[str]) -> Tokenizer:
@@ -43,6 +47,7 @@ def write_tokenizer(out: pathlib.Path, corpus: list[str]) -> Tokenizer:
         "pad_token": END,
         "model_max_length": CONTEXT,
         "clean_up_tokenization_spaces": False,
+        "chat_template": CHAT,
     }
     (out / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
     return tokenizer

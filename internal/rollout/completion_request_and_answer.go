@@ -1,14 +1,22 @@
 package rollout
 
+// Message is one message of a chat, in OpenAI's form.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
 // Request asks for one turn: one completion of one prompt by one policy version.
 type Request struct {
-	ID         string     `json:"id"` // TurnID.RequestID
-	Episode    EpisodeRef `json:"episode"`
-	Agent      string     `json:"agent"`
-	Phase      string     `json:"phase"`
-	Model      string     `json:"model"` // adapter name, or the base model's name
-	Version    PolicyVersion
-	Prompt     string     `json:"prompt"`
+	ID      string     `json:"id"` // TurnID.RequestID
+	Episode EpisodeRef `json:"episode"`
+	Agent   string     `json:"agent"`
+	Phase   string     `json:"phase"`
+	Model   string     `json:"model"` // adapter name, or the base model's name
+	Version PolicyVersion
+	Prompt  string `json:"prompt"`
+	// Messages are the prompt where there are any: the engine puts them into the model's chat template.
+	Messages   []Message  `json:"messages,omitempty"`
 	Constraint Constraint `json:"constraint,omitzero"`
 	Sampling   Sampling   `json:"sampling"`
 	Seed       int64      `json:"seed"`

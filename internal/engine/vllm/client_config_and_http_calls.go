@@ -171,18 +171,18 @@ func (c *Client) read(ctx context.Context, path string, call func(*http.Request)
 	return err
 }
 
-func (c *Client) post(ctx context.Context, path string, v any) error {
+// post sends v as JSON and answers at most limit bytes.
+func (c *Client) post(ctx context.Context, path string, v any, limit int64) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+path, bytes.NewReader(b))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	_, err = c.do(req, maxControlBytes)
-	return err
+	return c.do(req, limit)
 }
 
 func (c *Client) do(req *http.Request, limit int64) ([]byte, error) {

@@ -56,6 +56,7 @@ func TestContract(t *testing.T) {
 		{"lives", contractLives},
 		{"lists the base model", contractBaseModel},
 		{"completes with ids and logprobs", contractCompletion},
+		{"puts messages into its chat template", contractChat},
 		{"scores given tokens", contractScore},
 		{"repeats a seed", contractSeed},
 		{"is greedy at temperature 0", contractGreedy},
@@ -204,6 +205,34 @@ func contractCompletion(t *testing.T, x *target) {
 	x.post(t, "/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"a","max_tokens":1}`, x.model), &raw)
 	if raw.ID != "cmpl-given-id" {
 		t.Errorf("id %q, want the X-Request-Id after cmpl-", raw.ID)
+	}
+}
+
+// contractChat: messages are asked as the model's chat template has them, and the prompt's ids come back with the
+// answer.
+func contractChat(t *testing.T, x *target) {
+	req := x.ask(8)
+	req.Prompt = ""
+	req.Messages = []rollout.Message{{Role: "user", Content: "first 17"}, {Role: "assistant", Content: "second 18"},
+		{Role: "user", Content: "third 19"}}
+	got := x.complete(t, req)
+	text, err := x.client.Detokenize(t.Context(), x.model, got.PromptTokenIDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, m := range req.Messages {
+		found := strings.Index(text[at:], m.Content)
+		if found < 0 {
+			t.Fatalf("the prompt %q lacks %q, or has it earlier", text, m.Content)
+		}
+		at += found
+	}
+	if text[at:] == req.Messages[2].Content {
+		t.Errorf("the prompt %q has nothing after the last message: no word of whose turn it is", text)
+	}
+	if len(got.Logprobs) != len(got.TokenIDs) {
+		t.Errorf("%d logprobs of %d tokens", len(got.Logprobs), len(got.TokenIDs))
 	}
 }
 

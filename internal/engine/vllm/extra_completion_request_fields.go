@@ -17,8 +17,9 @@ type callKey struct{}
 // call is one completion on its way through the transport.
 type call struct {
 	id     string
-	fields []byte // a JSON object
-	limit  int64  // of the answer, in bytes
+	fields []byte  // a JSON object
+	prompt []int32 // sent instead of the request's text, unless it is nil
+	limit  int64   // of the answer, in bytes
 	answer answer
 }
 
@@ -94,6 +95,13 @@ func (c *call) extend(req *http.Request) error {
 	body = bytes.TrimRight(body, " \n")
 	if len(body) < 3 || body[len(body)-1] != '}' {
 		return fmt.Errorf("request body is not a JSON object with fields")
+	}
+	if c.prompt != nil { // go-openai sends text only
+		ids, err := json.Marshal(c.prompt)
+		if err != nil {
+			return err
+		}
+		body = bytes.Replace(body, []byte(`"prompt":""`), append([]byte(`"prompt":`), ids...), 1)
 	}
 	joined := make([]byte, 0, len(body)+len(c.fields))
 	joined = append(joined, body[:len(body)-1]...)

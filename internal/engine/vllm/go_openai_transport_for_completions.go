@@ -112,6 +112,6 @@ const (
 // answerLimit is the size in bytes that no honest answer to a request exceeds.
 func answerLimit(req *rollout.Request) int64 {
 	limit := int64(wireBase) + wirePerToken*int64(req.Sampling.MaxTokens)
-	limit += wirePerPromptToken * int64(mostPromptTokens(req.Prompt))
+	limit += wirePerPromptToken * int64(mostPromptTokens(req))
 	return min(limit, maxAnswerBytes)
 }

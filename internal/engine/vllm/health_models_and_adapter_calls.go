@@ -78,7 +78,8 @@ func (c *Client) LoadAdapter(ctx context.Context, name, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.LoadTimeout)
 	defer cancel()
 	what := fmt.Sprintf("load adapter %s from %s", name, path)
-	err := c.post(ctx, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": path})
+	_, err := c.post(ctx, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": path},
+		maxControlBytes)
 	var status *StatusError
 	if !errors.As(err, &status) {
 		return c.wrap(ctx, what, err)
@@ -148,7 +149,7 @@ func (c *Client) UnloadAdapter(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ControlTimeout)
 	defer cancel()
 	what := "unload adapter " + name
-	err := c.post(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name})
+	_, err := c.post(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name}, maxControlBytes)
 	var status *StatusError
 	if errors.As(err, &status) && status.Status == http.StatusNotFound {
 		if status.Type != "" {

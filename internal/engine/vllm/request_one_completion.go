@@ -22,11 +22,11 @@ func (c *Client) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 	if err != nil {
 		return rollout.Completion{}, err
 	}
-	return said.verify(&req)
+	return said.answer.verify(&req, said.prompt)
 }
 
 // complete makes the call.
-func (c *Client) complete(ctx context.Context, req *rollout.Request) (*answer, error) {
+func (c *Client) complete(ctx context.Context, req *rollout.Request) (*call, error) {
 	timeout := req.Timeout.Std()
 	setDefault(&timeout, c.cfg.CompletionTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -34,6 +34,11 @@ func (c *Client) complete(ctx context.Context, req *rollout.Request) (*answer, e
 	call, err := newCall(req, c.cfg.IgnoreEOS)
 	if err != nil {
 		return nil, badRequest(err)
+	}
+	if len(req.Messages) > 0 {
+		if call.prompt, err = c.chatTokens(ctx, req); err != nil {
+			return nil, err
+		}
 	}
 	seed := int(req.Seed)
 	_, err = c.openai.CreateCompletion(call.in(ctx), openai.CompletionRequest{
@@ -51,7 +56,7 @@ func (c *Client) complete(ctx context.Context, req *rollout.Request) (*answer, e
 	if err != nil {
 		return nil, failure(ctx, "completion", err)
 	}
-	return &call.answer, nil
+	return call, nil
 }
 
 // badRequest is the failure of a request that was not sent.

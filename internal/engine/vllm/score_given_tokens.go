@@ -1,12 +1,10 @@
 package vllm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -20,17 +18,8 @@ const maxScoreBytes = 4 << 20
 func (c *Client) Score(ctx context.Context, model string, tokens []int32) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CompletionTimeout)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{"model": model, "prompt": tokens, "max_tokens": 1, "prompt_logprobs": 1,
-		"temperature": 0})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+"/v1/completions", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	text, err := c.do(req, maxScoreBytes)
+	text, err := c.post(ctx, "/v1/completions", map[string]any{"model": model, "prompt": tokens, "max_tokens": 1,
+		"prompt_logprobs": 1, "temperature": 0}, maxScoreBytes)
 	if err != nil {
 		return nil, failure(ctx, "score", err)
 	}

@@ -23,13 +23,25 @@ const (
 	slackBytes    = 1024
 )
 
-// mostPromptTokens is an upper bound of a prompt's tokens: one per byte, and some at the ends.
-func mostPromptTokens(prompt string) int { return 2*len(prompt) + 64 }
+// mostPromptTokens is an upper bound of a prompt's tokens: one per byte, and some at the ends; a chat template adds
+// some to each message, and may begin with a page of its own.
+func mostPromptTokens(req *rollout.Request) int {
+	most := 2*len(req.Prompt) + 64
+	if len(req.Messages) > 0 {
+		most += 8 << 10
+	}
+	for _, m := range req.Messages {
+		most += 2*len(m.Content) + 64
+	}
+	return most
+}
 
 // verify holds an answer against its request: a finished turn that can be trained on and that the request allows. What
 // it cannot hold is whether the text is that of the token ids, or the ids those of the prompt: only the engine has the
 // tokenizer.
-func (a *answer) verify(req *rollout.Request) (rollout.Completion, error) {
+//
+// A prompt that was sent as token ids must have come back.
+func (a *answer) verify(req *rollout.Request, sent []int32) (rollout.Completion, error) {
 	if a.Model != req.Model {
 		return rollout.Completion{}, rollout.Fail(rollout.Retryable, rollout.CodeWrongModel,
 			fmt.Errorf("completion: asked %q, answered by %s", req.Model, abridged(a.Model)))
@@ -43,6 +55,10 @@ func (a *answer) verify(req *rollout.Request) (rollout.Completion, error) {
 	}
 	if err := choice.verify(req); err != nil {
 		return rollout.Completion{}, err
+	}
+	if sent != nil && !slices.Equal(sent, choice.PromptTokenIDs) {
+		return rollout.Completion{}, badAnswer("%d prompt token ids that are not the %d that were sent",
+			len(choice.PromptTokenIDs), len(sent))
 	}
 	return choice.completion(a.Model, a.Usage.cached()), nil
 }
@@ -85,8 +101,9 @@ func (c *choice) verify(req *rollout.Request) error {
 			prompt, tokens)
 	case tokens > req.Sampling.MaxTokens:
 		return badAnswer("%d tokens, but max_tokens was %d", tokens, req.Sampling.MaxTokens)
-	case prompt > mostPromptTokens(req.Prompt), len(req.Prompt) > slackBytes+maxTokenBytes*prompt:
-		return badAnswer("%d prompt tokens of a prompt of %d bytes", prompt, len(req.Prompt))
+	case prompt > mostPromptTokens(req), len(req.Prompt) > slackBytes+maxTokenBytes*prompt:
+		return badAnswer("%d prompt tokens of a prompt of %d bytes in %d messages", prompt, len(req.Prompt),
+			len(req.Messages))
 	case c.Logprobs == nil:
 		return badAnswer("no logprobs")
 	case len(c.Logprobs) != tokens:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -28,6 +29,9 @@ var kinds = map[string]kind{
 	diplomacyenv.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return diplomacyenv.FromOptions(o) },
 		view:  func(game []byte, name string) (any, error) { return diplomacyenv.SavedGame(game, name) },
+	},
+	promptset.Kind: {
+		build: func(o json.RawMessage) (episode.Environment, error) { return promptset.FromOptions(o) },
 	},
 	tictactoe.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return tictactoe.FromOptions(o) },

@@ -36,6 +36,13 @@ type Warmer interface {
 	Fork(checkpoint []byte) ([]byte, error)
 }
 
+// Ordered is an Environment whose scenarios have an order of their own, such as the rows of a dataset: a run's n-th
+// group begins with the n-th. Scenario is then asked for only where there is no run.
+type Ordered interface {
+	Environment
+	ScenarioOf(group rollout.GroupSeq) ([]byte, error)
+}
+
 // Opposed is an Environment that has fixed policies play some of its agents.
 type Opposed interface {
 	Environment
@@ -62,8 +69,10 @@ type Game interface {
 
 // Prompt asks one agent for one decision.
 type Prompt struct {
-	Agent      string
-	Text       string
+	Agent string
+	Text  string
+	// Messages are asked instead of Text where there are any, in the model's chat template, which its engine has.
+	Messages   []rollout.Message
 	Constraint rollout.Constraint
 	MaxTokens  int      // 0: the run's own limit
 	Stop       []string // strings that end the answer

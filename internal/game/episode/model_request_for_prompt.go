@@ -29,14 +29,23 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 		Model:        model,
 		Version:      version,
 		Prompt:       prompt.Text,
+		Messages:     prompt.Messages,
 		Constraint:   prompt.Constraint,
 		Sampling:     sampling,
 		Seed:         requestSeed(plan.Seed, id),
 		Stop:         prompt.Stop,
 		Timeout:      plan.Timeouts.Completion,
-		PromptTokens: len(prompt.Text) / charsPerToken,
+		PromptTokens: promptBytes(prompt) / charsPerToken,
 		// OutputTokens stays unknown: what the run's answers were like lately tells more than the longest one allowed.
 	}
+}
+
+func promptBytes(prompt Prompt) int {
+	n := len(prompt.Text)
+	for _, m := range prompt.Messages {
+		n += len(m.Content)
+	}
+	return n
 }
 
 // requestSeed gives every turn of every attempt its own stream, in the non-negative range that engines accept.

@@ -33,7 +33,10 @@ func (e *engine) Complete(_ context.Context, req rollout.Request) (rollout.Compl
 		}
 	}
 	e.seen = append(e.seen, req)
-	text := req.Constraint.Choices[int(req.Seed%int64(len(req.Constraint.Choices)))]
+	text := "1" // where anything may be said
+	if n := len(req.Constraint.Choices); n > 0 {
+		text = req.Constraint.Choices[int(req.Seed%int64(n))]
+	}
 	c := rollout.Completion{
 		Text: text, PromptTokenIDs: []int32{1, 2, 3}, FinishReason: rollout.FinishStop, Model: req.Model, Engine: "e1",
 		Timing: rollout.Timing{ExecSec: 0.25, QueueSec: 0.5, Attempts: 1},

@@ -48,7 +48,14 @@ func openWarmUp(plan Plan, env *stage, warmer Warmer, from *rollout.Checkpoint) 
 // Scenario draws the start of a group's games. The plan is that of its first game.
 func (p *Player) Scenario(plan Plan) (scenario []byte, err error) {
 	env := p.stage(plan)
-	err = env.call("scenario", func() (err error) { scenario, err = p.Environment.Scenario(plan.Seed); return err })
+	err = env.call("scenario", func() (err error) {
+		if ordered, ok := p.Environment.(Ordered); ok {
+			scenario, err = ordered.ScenarioOf(plan.Ref.Seq)
+			return err
+		}
+		scenario, err = p.Environment.Scenario(plan.Seed)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("group %s: %w", plan.Ref.GroupRef, err)
 	}

@@ -2,10 +2,14 @@ package episode_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -88,5 +92,40 @@ func TestWarmUpFailsAsGamesDo(t *testing.T) {
 	_, err := p.WarmUp(t.Context(), plan(1), env, &rollout.Checkpoint{Game: []byte("{")})
 	if rollout.KindOf(err) != rollout.GameFault || !strings.Contains(err.Error(), "t/4") {
 		t.Errorf("got %v, want a fault of the game that names the group", err)
+	}
+}
+
+// TestOrderedScenarios: a group of a run has the row of its number, whatever its seed, and its messages go to the
+// engine.
+func TestOrderedScenarios(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	rows := `{"prompt": "zero", "answer": 0}` + "\n" + `{"prompt": "one", "answer": 1}`
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env, err := promptset.FromOptions([]byte(`{"dataset": ` + strconv.Quote(path) + `, "shuffle": false, "chat": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{}
+	p := player(e, &book{})
+	p.Environment = env
+	for seq := range rollout.GroupSeq(4) {
+		plan := plan(1)
+		plan.Ref.Seq, plan.Seed = seq, int64(seq)*77
+		scenario, err := p.Scenario(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := p.Play(t.Context(), plan, scenario, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"zero", "one", "zero", "one"} {
+		asked := e.seen[i]
+		if asked.Prompt != "" || len(asked.Messages) != 1 || asked.Messages[0].Content != want || asked.PromptTokens == 0 {
+			t.Errorf("group %d is asked %+v, want %q", i, asked, want)
+		}
 	}
 }

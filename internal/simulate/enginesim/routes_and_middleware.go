@@ -18,6 +18,7 @@ func (e *Engine) routes() http.Handler {
 	table.add("GET /metrics", e.scrape)
 	table.add("GET /v1/models", e.models)
 	table.add("POST /v1/completions", e.completions)
+	table.add("POST /tokenize", e.tokenize)
 	table.add("POST /detokenize", e.detokenize)
 	if e.cfg.RuntimeLoRA {
 		table.add("POST /v1/load_lora_adapter", e.loadLoRA)

@@ -1,11 +1,10 @@
 package vllm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
+	"fmt"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -21,16 +20,7 @@ func (c *Client) Detokenize(ctx context.Context, model string, ids []int32) (str
 	if ids == nil {
 		ids = []int32{}
 	}
-	b, err := json.Marshal(map[string]any{"model": model, "tokens": ids})
-	if err != nil {
-		return "", err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.root+"/detokenize", bytes.NewReader(b))
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	body, err := c.do(req, maxTextBytes)
+	body, err := c.post(ctx, "/detokenize", map[string]any{"model": model, "tokens": ids}, maxTextBytes)
 	if err != nil {
 		return "", c.wrap(ctx, "POST /detokenize", err)
 	}
@@ -42,4 +32,22 @@ func (c *Client) Detokenize(ctx context.Context, model string, ids []int32) (str
 			errors.New("POST /detokenize: the answer has no prompt"))
 	}
 	return *answer.Prompt, nil
+}
+
+// chatTokens is the prompt that messages are in the model's chat template, by the engine's own tokenizer, up to where
+// the model begins to answer.
+func (c *Client) chatTokens(ctx context.Context, req *rollout.Request) ([]int32, error) {
+	body, err := c.post(ctx, "/tokenize", map[string]any{"model": req.Model, "messages": req.Messages,
+		"add_generation_prompt": true}, wireBase+wirePerPromptToken*int64(mostPromptTokens(req)))
+	if err != nil {
+		return nil, c.wrap(ctx, "POST /tokenize", err)
+	}
+	var answer struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Tokens) == 0 {
+		return nil, rollout.Fail(rollout.Retryable, rollout.CodeBadAnswer,
+			fmt.Errorf("POST /tokenize: the answer to %d messages has no tokens", len(req.Messages)))
+	}
+	return answer.Tokens, nil
 }

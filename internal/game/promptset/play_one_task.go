@@ -1,0 +1,197 @@
+package promptset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// task is what a row asks: the scenario of a group.
+type task struct {
+	Line     int               `json:"line"` // of the dataset, from 1
+	Prompt   string            `json:"prompt,omitempty"`
+	Messages []rollout.Message `json:"messages,omitempty"`
+	Answers  []string          `json:"answers"` // each of which is right
+}
+
+// field is a row's field in a template.
+var field = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// task makes a row a task.
+func (c *Config) task(row map[string]any) (t task, err error) {
+	if messages, given := row["messages"]; given && c.Chat && c.Template == "" {
+		t.Messages, err = messagesOf(messages)
+	} else {
+		template := c.Template
+		if template == "" {
+			template = "{prompt}"
+		}
+		t.Prompt, err = fill(template, row)
+	}
+	if err != nil {
+		return t, err
+	}
+	if c.Chat {
+		if t.Messages == nil {
+			t.Messages = []rollout.Message{{Role: "user", Content: t.Prompt}}
+		}
+		if c.System != "" {
+			t.Messages = append([]rollout.Message{{Role: "system", Content: c.System}}, t.Messages...)
+		}
+		t.Prompt = ""
+	}
+	if c.Verifier.Kind == judge && row[c.Verifier.Answer] == nil {
+		return t, nil // a judge may do without a reference
+	}
+	t.Answers, err = answersOf(row[c.Verifier.Answer], c.Verifier.Answer)
+	return t, err
+}
+
+// fill is a template with a row's fields.
+func fill(template string, row map[string]any) (string, error) {
+	var missing error
+	text := field.ReplaceAllStringFunc(template, func(name string) string {
+		name = name[1 : len(name)-1]
+		switch v := row[name].(type) {
+		case string:
+			return v
+		case json.Number:
+			return v.String()
+		default:
+			missing = fmt.Errorf("field %q of the template is missing, or neither text nor number", name)
+			return ""
+		}
+	})
+	if missing == nil && text == "" {
+		missing = errors.New("the prompt is empty")
+	}
+	return text, missing
+}
+
+func messagesOf(v any) ([]rollout.Message, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var messages []rollout.Message
+	if err := json.Unmarshal(text, &messages); err != nil || len(messages) == 0 {
+		return nil, errors.New(`field "messages" is no list of {"role", "content"}`)
+	}
+	return messages, nil
+}
+
+// answersOf is the right answers of a row: text, a number, or a list of them.
+func answersOf(v any, name string) (answers []string, err error) {
+	list, several := v.([]any)
+	if !several {
+		list = []any{v}
+	}
+	for _, one := range list {
+		switch one := one.(type) {
+		case string:
+			answers = append(answers, one)
+		case json.Number:
+			answers = append(answers, one.String())
+		default:
+			return nil, fmt.Errorf("field %q with the answer is missing, or neither text, number nor a list of them", name)
+		}
+	}
+	if len(answers) == 0 {
+		return nil, fmt.Errorf("field %q has no answer", name)
+	}
+	return answers, nil
+}
+
+// The counters of an Outcome.
+const (
+	countRight    = "answers_right"
+	countWrong    = "answers_wrong"
+	countUnparsed = "answers_unparsed" // wrong, and nothing in them was found that could be right
+)
+
+// played is a game between two phases; without a Text nothing has been answered.
+type played struct {
+	task
+	Text   *string  `json:"text,omitempty"`
+	Reward *float64 `json:"reward,omitempty"`
+}
+
+type game struct {
+	cfg *Config
+	played
+}
+
+func (g *game) Phase() string {
+	switch {
+	case g.Text == nil:
+		return "answer"
+	case g.Reward == nil:
+		return "judge"
+	}
+	return "END"
+}
+
+func (g *game) Done() bool { return g.Reward != nil }
+
+// Prompts asks the learner, and then the judge if there is one.
+func (g *game) Prompts() ([]episode.Prompt, error) {
+	switch {
+	case g.Done():
+		return nil, nil
+	case g.Text != nil:
+		return []episode.Prompt{g.cfg.Verifier.question(&g.played)}, nil
+	}
+	p := episode.Prompt{Agent: agent, Text: g.Prompt, Messages: g.Messages, Stop: g.cfg.Stop}
+	if g.cfg.Constraint != "" {
+		p.Constraint = rollout.Constraint{Kind: rollout.RegexConstraint, Pattern: g.cfg.Constraint}
+	}
+	return []episode.Prompt{p}, nil
+}
+
+// Act takes the learner's answer, or the judge's.
+func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
+	if g.Done() {
+		return episode.Outcome{}, errors.New("prompts: the game is over")
+	}
+	if g.Text != nil {
+		return g.end(answers[judge] == yes, true), nil
+	}
+	text, ok := answers[agent]
+	if !ok {
+		return episode.Outcome{}, fmt.Errorf("prompts: no answer of %s", agent)
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	g.Text = &text
+	if g.cfg.Verifier.Kind == judge {
+		return episode.Outcome{}, nil
+	}
+	right, parsed := g.cfg.Verifier.verify(text, g.Answers)
+	return g.end(right, parsed), nil
+}
+
+func (g *game) end(right, parsed bool) episode.Outcome {
+	reward, count := 0.0, countWrong
+	switch {
+	case right:
+		reward, count = 1, countRight
+	case !parsed:
+		count = countUnparsed
+	}
+	g.Reward = &reward
+	return episode.Outcome{Counts: map[string]int64{count: 1}}
+}
+
+func (g *game) Checkpoint() ([]byte, error) { return json.Marshal(g.played) }
+
+// Result is what the answer is worth.
+func (g *game) Result() (episode.Result, error) {
+	if !g.Done() {
+		return episode.Result{}, errors.New("prompts: the game is not over")
+	}
+	return episode.Result{Rewards: map[string]float64{agent: *g.Reward}}, nil
+}

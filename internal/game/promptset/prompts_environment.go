@@ -1,0 +1,169 @@
+// Package promptset is an environment of single-turn tasks: each group has a row of a dataset, each game one prompt
+// and one completion, and a verifier says what that is worth. It needs no program beside a file of JSON lines.
+// Start reading at Config, then game.Act.
+package promptset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Kind is the name of this environment in a run spec.
+const Kind = "prompts"
+
+// agent is the learner who answers.
+const agent = "solver"
+
+// Config says what is asked, and what answers are worth.
+type Config struct {
+	// Dataset is a file with a JSON object a line, as workers see it.
+	Dataset string `json:"dataset"`
+	// Template is the prompt, with a row's fields in braces; "{prompt}" if it is empty.
+	Template string `json:"template"`
+	// Chat has the engine's chat template put around the prompt, which is then the user's message. Without a Template
+	// rows may have whole conversations as "messages".
+	Chat   bool   `json:"chat"`
+	System string `json:"system"` // a message before the user's
+	// Constraint is a regular expression that the engine holds completions to.
+	Constraint string   `json:"constraint"`
+	Stop       []string `json:"stop"`
+	// Shuffle says whether each pass over the dataset has the rows in an order of its own, drawn from Seed; nil is yes.
+	Shuffle  *bool    `json:"shuffle"`
+	Seed     uint64   `json:"seed"`
+	Verifier Verifier `json:"verifier"`
+}
+
+// DefaultConfig is the configuration of a spec that says nothing.
+func DefaultConfig() Config {
+	var c Config
+	c.complete()
+	return c
+}
+
+func (c *Config) complete() {
+	if c.Template == "" && !c.Chat {
+		c.Template = "{prompt}"
+	}
+	if c.Stop == nil {
+		c.Stop = []string{}
+	}
+	if c.Shuffle == nil {
+		c.Shuffle = new(true)
+	}
+	c.Verifier.complete()
+}
+
+// Validate reports everything that is wrong with a completed configuration.
+func (c *Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	switch {
+	case c.Dataset == "":
+		fault("dataset: is missing: a file with a JSON object a line, where workers see it")
+	case filepath.Ext(c.Dataset) != ".jsonl":
+		fault("dataset: %q does not end in .jsonl: want a file with a JSON object a line", c.Dataset)
+	}
+	if c.System != "" && !c.Chat {
+		fault("system: is a chat message; set chat: true, or put the text into template")
+	}
+	if _, err := regexp.Compile(c.Constraint); err != nil {
+		fault("constraint: %w", err)
+	}
+	if err := c.Verifier.validate(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// Env makes games of one configuration.
+type Env struct {
+	cfg  Config
+	rows *dataset
+}
+
+var (
+	_ episode.Ordered = (*Env)(nil)
+	_ episode.Opposed = (*Env)(nil)
+)
+
+// FromOptions makes an Env from the options of a run spec. It does not open the dataset: only workers need to see it.
+func FromOptions(options json.RawMessage) (*Env, error) {
+	var cfg Config
+	if len(options) > 0 {
+		d := json.NewDecoder(bytes.NewReader(options))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&cfg); err != nil {
+			return nil, fmt.Errorf("prompts: %w (docs/spec.md has the options)", err)
+		}
+	}
+	cfg.complete()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Env{cfg: cfg, rows: &dataset{path: cfg.Dataset}}, nil
+}
+
+// Policies is the fixed policy that judges, if one does.
+func (e *Env) Policies() []string {
+	if e.cfg.Verifier.Kind != judge {
+		return nil
+	}
+	return []string{e.cfg.Verifier.Policy}
+}
+
+// ScenarioOf is the row of a run's group: each pass over the dataset has every row once, whatever dies meanwhile.
+func (e *Env) ScenarioOf(group rollout.GroupSeq) ([]byte, error) {
+	n, err := e.rows.count()
+	if err != nil {
+		return nil, err
+	}
+	pass, at := uint64(group)/uint64(n), uint64(group)%uint64(n)
+	if *e.cfg.Shuffle {
+		at = shuffled(at, uint64(n), e.cfg.Seed+pass)
+	}
+	return e.scenario(int(at))
+}
+
+// Scenario draws a row.
+func (e *Env) Scenario(seed int64) ([]byte, error) {
+	n, err := e.rows.count()
+	if err != nil {
+		return nil, err
+	}
+	return e.scenario(int(shuffled(0, uint64(n), uint64(seed))))
+}
+
+func (e *Env) scenario(at int) ([]byte, error) {
+	row, line, err := e.rows.row(at)
+	if err != nil {
+		return nil, err
+	}
+	t, err := e.cfg.task(row)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: line %d: %w", line, err)
+	}
+	t.Line = line
+	return json.Marshal(t)
+}
+
+// Start begins a game of a row.
+func (e *Env) Start(scenario []byte, _ int64, _ int) (episode.Game, error) { return e.Resume(scenario) }
+
+// Resume continues a game.
+func (e *Env) Resume(checkpoint []byte) (episode.Game, error) {
+	g := &game{cfg: &e.cfg}
+	if err := json.Unmarshal(checkpoint, &g.played); err != nil {
+		return nil, fmt.Errorf("prompts: read game: %w", err)
+	}
+	if g.Prompt == "" && len(g.Messages) == 0 {
+		return nil, errors.New("prompts: a game without a prompt")
+	}
+	return g, nil
+}
