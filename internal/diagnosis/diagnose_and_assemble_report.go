@@ -85,7 +85,11 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause, over 
 		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
 	}
 	r.Summary = summary(r, m.starving())
-	r.weigh(recent, m.in.Spec.SlowShare)
+	price := 0.0
+	if scaled := m.in.Scaling; scaled != nil {
+		price = scaled.Price
+	}
+	r.weigh(recent, m.in.Spec.SlowShare, price)
 	r.Next = append(r.Next, nextCommands(r, m, p)...)
 	return r
 }

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/millrace/millrace/internal/kit/units"
@@ -24,8 +25,9 @@ const slowShare = 0.1
 // Urgent reports whether somebody should look now. It decides `millrace diagnose --exit-code`.
 func (r Report) Urgent() bool { return r.Severity == SeveritySlow || r.Severity == SeverityStuck }
 
-// weigh judges how much the first finding matters, by the share of the time that it costs.
-func (r *Report) weigh(recent *Ledger, bound float64) {
+// weigh judges how much the first finding matters, by the share of the time that it costs. What an engine costs an hour
+// gives a loss its price; 0: not known.
+func (r *Report) weigh(recent *Ledger, bound, perEngineHour float64) {
 	switch r.Verdict {
 	case VerdictHealthy, VerdictNoAnswer:
 		r.Severity = SeverityOK
@@ -46,6 +48,9 @@ func (r *Report) weigh(recent *Ledger, bound float64) {
 		return
 	}
 	r.Brief += " " + units.Percent(r.Loss)
+	if n := len(r.Levels); n > 0 && perEngineHour*r.Levels[n-1].Engines > 0 {
+		r.Brief += fmt.Sprintf(", $%s/h", units.Number(r.Loss*perEngineHour*r.Levels[n-1].Engines))
+	}
 	if r.Loss < cmp.Or(bound, slowShare) {
 		r.Severity = SeverityNote
 	}

@@ -14,7 +14,7 @@ type Report struct {
 	Run      rollout.RunName `json:"run"`
 	Verdict  Verdict         `json:"verdict"`
 	Severity Severity        `json:"severity"`
-	Brief    string          `json:"brief,omitempty"`      // the first finding in a few words, with its share: "publish 8 %"
+	Brief    string          `json:"brief,omitempty"`      // the first finding in a few words, with share and price: "publish 8 %, $0.4/h"
 	Loss     float64         `json:"loss_share,omitempty"` // of the time, by the first finding; 0: not known
 	Summary  string          `json:"summary"`
 	Findings []Finding       `json:"findings"` // the gravest first; none for a healthy run

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -18,10 +20,11 @@ import (
 
 // Trouble is a condition of the deployment that needs somebody: one line for a cause, since when, and what to do.
 type Trouble struct {
-	What   string          `json:"what"`
-	Since  time.Time       `json:"since,omitzero" doc:"Absent: not known"`
-	Advice string          `json:"advice,omitempty" doc:"What to do about it"`
-	Run    rollout.RunName `json:"run,omitempty" doc:"Whose problem it is, if it is one run's"`
+	Level  diagnosis.Severity `json:"level" doc:"stuck: something does not go on by itself; slow: it goes on, at a loss or a risk that is worth a person's time; note: to know"`
+	What   string             `json:"what"`
+	Since  time.Time          `json:"since,omitzero" doc:"Absent: not known"`
+	Advice string             `json:"advice,omitempty" doc:"What to do about it"`
+	Run    rollout.RunName    `json:"run,omitempty" doc:"Whose problem it is, if it is one run's"`
 }
 
 // unseen is how long a run that ended badly is listed, unless somebody deletes or resumes it before.
@@ -40,6 +43,22 @@ func aged(now time.Time, troubles []Trouble) []Trouble {
 	return troubles
 }
 
+// urgency is how grave each level is, the gravest first.
+var urgency = map[diagnosis.Severity]int{diagnosis.SeverityStuck: 0, diagnosis.SeveritySlow: 1,
+	diagnosis.SeverityNote: 2}
+
+// Urgent reports whether somebody should look now.
+func (t *Trouble) Urgent() bool { return urgency[t.Level] < urgency[diagnosis.SeverityNote] }
+
+// gravestFirst orders what is wrong, and what has no level yet is at a loss or a risk.
+func gravestFirst(troubles []Trouble) []Trouble {
+	for i := range troubles {
+		troubles[i].Level = cmp.Or(troubles[i].Level, diagnosis.SeveritySlow)
+	}
+	slices.SortStableFunc(troubles, func(a, b Trouble) int { return urgency[a.Level] - urgency[b.Level] })
+	return troubles
+}
+
 // badEnds lists the runs that failed or were lost within a day.
 func (s *Server) badEnds(ctx context.Context) ([]Trouble, error) {
 	runs, _, err := s.deps.Store.EndedRuns(ctx, "", latestEnded, covered(ctx))
@@ -48,7 +67,8 @@ func (s *Server) badEnds(ctx context.Context) ([]Trouble, error) {
 	}
 	var found []Trouble
 	for _, run := range s.visible(ctx, runs) {
-		t := Trouble{Run: run.Spec.Name, Since: run.EndedAt, What: fmt.Sprintf("%s at step %d", run.State, run.NextStep)}
+		t := Trouble{Level: diagnosis.SeverityStuck, Run: run.Spec.Name, Since: run.EndedAt,
+			What: fmt.Sprintf("%s at step %d", run.State, run.NextStep)}
 		if run.Reason != "" {
 			t.What += ": " + run.Reason
 		}
@@ -158,9 +178,10 @@ func sinkTroubles(sink telemetry.SinkStatus) []Trouble {
 			Advice: "see why: millrace axiom dead-letters list; then replay or drop them"})
 	}
 	if sink.LostFacts > 0 {
-		problems = append(problems, Trouble{What: fmt.Sprintf("%d facts were lost before they were delivered to %s: the "+
-			"store keeps no more", sink.LostFacts, sink.Sink), Advice: "what is left is delivered; diagnosis reads the store " +
-			"and needs no sink"})
+		problems = append(problems, Trouble{Level: diagnosis.SeverityNote,
+			What: fmt.Sprintf("%d facts were lost before they were delivered to %s: the store keeps no more",
+				sink.LostFacts, sink.Sink), Advice: "what is left is delivered; diagnosis reads the store " +
+				"and needs no sink"})
 	}
 	return problems
 }

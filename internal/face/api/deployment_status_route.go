@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -50,13 +51,15 @@ type RunTotals struct {
 	Ready         int64                 `json:"ready_groups"`
 	InFlight      int64                 `json:"in_flight_groups"`
 	Queued        int64                 `json:"queued_groups"`
+	Level         diagnosis.Severity    `json:"level,omitempty" doc:"How it goes: ok, note, slow or stuck; absent: not known yet"`
+	Brief         string                `json:"brief,omitempty" doc:"Why, with the share of the time that it costs, and its price where scaling.price is set"`
 }
 
 // DeploymentStatus is a deployment at a glance.
 type DeploymentStatus struct {
 	At       time.Time              `json:"at"`
 	Version  string                 `json:"version" doc:"Of the server that answers"`
-	Problems []Trouble              `json:"problems" doc:"What is wrong, and what to do; first what hides the rest"`
+	Problems []Trouble              `json:"problems" doc:"What is wrong, and what to do, the gravest first"`
 	Redis    Answers                `json:"redis"`
 	Temporal *Answers               `json:"temporal,omitempty"`
 	Workers  *WorkerTotals          `json:"workers,omitempty"`
@@ -72,7 +75,8 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 	if err := s.readStatus(ctx, &out, everything); err != nil {
 		s.deps.Log.WarnContext(ctx, "look at the deployment", "error", err)
 		out.Redis = Answers{Error: "does not answer"}
-		out.Problems = append(out.Problems, Trouble{What: "Redis does not answer: nothing is played, claimed or recorded",
+		out.Problems = append(out.Problems, Trouble{Level: diagnosis.SeverityStuck,
+			What: "Redis does not answer: nothing is played, claimed or recorded",
 			Advice: "start it, or check redis.url; the server's log has the error. Nothing is to be done about runs: they go " +
 				"on when it answers"})
 	}
@@ -80,7 +84,7 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 		answers := s.deps.Temporal()
 		out.Temporal = &Answers{Answers: answers}
 		if !answers {
-			out.Problems = append(out.Problems, Trouble{
+			out.Problems = append(out.Problems, Trouble{Level: diagnosis.SeverityStuck,
 				What:   "Temporal does not answer: claims and records go on, runs cannot be started or changed",
 				Advice: "start it, or check temporal.address"})
 		}
@@ -91,6 +95,7 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 			out.Problems = append(out.Problems, sinkTroubles(sink)...)
 		}
 	}
+	gravestFirst(out.Problems)
 	return out, nil
 }
 
@@ -110,19 +115,22 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 	if err != nil {
 		return err
 	}
+	var ofEngines []Trouble
 	if everything {
 		out.Workers, out.Engines = countWorkers(workers), countEngines(engines)
 		view, scaled, err := s.deps.Fleet.Scaling(ctx)
 		if err != nil {
 			return err
 		}
-		out.Problems = append(out.Problems, aged(out.At, engineTroubles(engines))...)
+		ofEngines = aged(out.At, engineTroubles(engines))
 		out.Problems = append(out.Problems, s.storageTroubles()...)
 		if scaled && view.EndedAt.IsZero() {
 			out.Problems = append(out.Problems, aged(out.At, scalingTroubles(view))...)
 			out.Engines.Scaled = &ScaledTotals{Wanted: view.Wanted, Starting: view.Actual.Starting, Why: view.Why}
 		}
 	}
+	looking, enough := context.WithTimeout(ctx, diagnosisPatience)
+	defer enough()
 	shared := map[runstatus.AlarmCode]bool{} // "no workers" is listed once
 	for _, run := range s.visible(ctx, active) {
 		name := run.Spec.Name
@@ -133,24 +141,42 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 		if err != nil {
 			return err
 		}
-		out.Runs = append(out.Runs, RunTotals{Run: name, State: run.State, NextStep: run.NextStep,
+		one := RunTotals{Run: name, State: run.State, NextStep: run.NextStep,
 			Steps: rollout.Step(run.Spec.Steps), PolicyVersion: run.PolicyVersion, Ready: counts.Ready,
-			InFlight: counts.InFlight, Queued: counts.Queued})
+			InFlight: counts.InFlight, Queued: counts.Queued}
 		_, alarms, err := s.situation(ctx, run)
 		if err != nil && !rollout.Refused(err, rollout.NoSuchRun) {
 			return err
 		}
 		for _, a := range alarms {
 			of := name
+			if a.Code == runstatus.AlarmNoEngine && len(ofEngines) > 0 {
+				for i := range ofEngines { // they are why
+					ofEngines[i].Level = diagnosis.SeverityStuck
+				}
+				continue
+			}
 			if a.Code == runstatus.AlarmNoWorker || a.Code == runstatus.AlarmNoEngine {
 				if shared[a.Code] {
 					continue
 				}
 				shared[a.Code], of = true, ""
 			}
-			out.Problems = append(out.Problems, Trouble{What: a.Text, Since: a.Since, Advice: a.Advice, Run: of})
+			out.Problems = append(out.Problems, Trouble{Level: diagnosis.SeverityStuck, What: a.Text, Since: a.Since,
+				Advice: a.Advice, Run: of})
+		}
+		report := s.latestReport(looking, run)
+		one.Level, one.Brief = report.Severity, report.Brief
+		if len(alarms) > 0 { // whether it was diagnosed since or not
+			one.Level, one.Brief = diagnosis.SeverityStuck, diagnosis.CauseName(alarms[0].Code).Words()
+		}
+		out.Runs = append(out.Runs, one)
+		if len(alarms) == 0 && report.Urgent() {
+			out.Problems = append(out.Problems, Trouble{Level: report.Severity, Run: name, What: report.Brief,
+				Advice: "see what helps: millrace diagnose " + string(name.Plain())})
 		}
 	}
+	out.Problems = append(out.Problems, ofEngines...)
 	ended, err := s.badEnds(ctx)
 	out.Problems = append(out.Problems, aged(out.At, ended)...)
 	return err

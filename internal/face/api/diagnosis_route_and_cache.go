@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -98,6 +99,16 @@ func (s *Server) accountMark(ctx context.Context, run rollout.RunName) (accountM
 
 // shownAge is how long a watched run's page shows a diagnosis of the same step.
 const shownAge = 20 * time.Second
+
+// diagnosisPatience is how long the status of a deployment waits for diagnoses that are not made yet.
+const diagnosisPatience = 200 * time.Millisecond
+
+// latestReport is the diagnosis that a run's page shows, of no severity where there is none yet.
+func (s *Server) latestReport(ctx context.Context, status runstatus.RunStatus) diagnosis.Report {
+	value, _ := s.LatestDiagnosis(ctx, status, diagnosisPatience)
+	report, _ := value.(diagnosis.Report)
+	return report
+}
 
 // LatestDiagnosis is the diagnosis that a run's page shows. If the newest is not done when patience ends, it is that of
 // the step before. nil: the first is being made, or err says why it failed.

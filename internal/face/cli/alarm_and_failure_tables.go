@@ -13,8 +13,8 @@ import (
 // showAlarms writes what stops the run's games, and what to do about it.
 func (s *session) showAlarms(alarms []runstatus.Alarm) {
 	for _, a := range alarms {
-		s.paragraph("PROBLEM  ", a.Text)
-		s.paragraph("to do    ", a.Advice)
+		s.paragraph("STUCK  ", a.Text)
+		s.paragraph("to do  ", a.Advice)
 	}
 	if len(alarms) > 0 {
 		fmt.Fprintln(s.Stdout)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
@@ -34,12 +36,12 @@ func newStatusCommand(d Deps) *cobra.Command {
 		if err := s.show(a.Body, func() error { return s.showDeployment(&found) }); err != nil {
 			return err
 		}
-		if exitCode && len(found.Problems) > 0 {
+		if exitCode && slices.ContainsFunc(found.Problems, func(t api.Trouble) bool { return t.Urgent() }) {
 			return WithCode(errors.New("something is wrong with the service"), ExitProblem)
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 6 when something is wrong")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 6 when something is slow or stuck")
 	s.flags(cmd)
 	return cmd
 }
@@ -50,9 +52,9 @@ func (s *session) showDeployment(d *api.DeploymentStatus) error {
 		if p.Run != "" {
 			what = fmt.Sprintf("run %s: %s", p.Run, what)
 		}
-		s.paragraph("PROBLEM  ", what)
+		s.paragraph(fmt.Sprintf("%-7s", strings.ToUpper(string(p.Level))), what)
 		if p.Advice != "" {
-			s.paragraph("to do    ", p.Advice)
+			s.paragraph("to do  ", p.Advice)
 		}
 	}
 	if len(d.Problems) > 0 {
@@ -92,12 +94,20 @@ func (s *session) showDeployment(d *api.DeploymentStatus) error {
 	}
 	fmt.Fprintln(s.Stdout)
 	runs := table.New(table.Left("RUN"), table.Left("STATE"), table.Right("STEP"), table.Right("OF"),
-		table.Right("POLICY"), table.Right("READY"), table.Right("IN FLIGHT"), table.Right("QUEUED"))
+		table.Right("POLICY"), table.Right("READY"), table.Right("IN FLIGHT"), table.Right("QUEUED"), table.Left("LEVEL"))
 	for _, r := range d.Runs {
 		runs.Row(string(r.Run), string(r.State), fmt.Sprint(r.NextStep), fmt.Sprint(r.Steps),
-			fmt.Sprintf("v%d", r.PolicyVersion), count(r.Ready), count(r.InFlight), count(r.Queued))
+			fmt.Sprintf("v%d", r.PolicyVersion), count(r.Ready), count(r.InFlight), count(r.Queued), levelText(r.Level, r.Brief))
 	}
 	return s.write(runs)
+}
+
+// levelText is how a run goes, and why: "slow: publish 12 %".
+func levelText(level diagnosis.Severity, brief string) string {
+	if brief == "" {
+		return cmp.Or(string(level), "-")
+	}
+	return fmt.Sprintf("%s: %s", level, brief)
 }
 
 // serverText is the version of the server that answers.

@@ -23,9 +23,14 @@ func TestStatus(t *testing.T) {
 				"demo"}},
 		{"of a build without a version", `{"version":"unknown","problems":[],` + rest + `}`, nil, ExitOK,
 			[]string{"server    answers; its build has no version\n"}},
-		{"a problem", `{"version":"v1.2.3","problems":[{"what":"no worker is alive","advice":"start one","run":"demo"}],` +
+		{"a problem", `{"version":"v1.2.3","problems":[{"level":"stuck","what":"no worker is alive","advice":"start one","run":"demo"}],` +
 			rest + `}`, []string{"--exit-code"}, ExitProblem,
-			[]string{"PROBLEM  run demo: no worker is alive\n", "to do    start one\n"}},
+			[]string{"STUCK  run demo: no worker is alive\n", "to do  start one\n"}},
+		{"what is only to know", `{"version":"v1.2.3","problems":[{"level":"note","what":"facts were lost"}],` + rest + `}`,
+			[]string{"--exit-code"}, ExitOK, []string{"NOTE   facts were lost\n"}},
+		{"a slow run", `{"version":"v1.2.3","problems":[],` + strings.Replace(rest, `"queued_groups":0`,
+			`"queued_groups":0,"level":"slow","brief":"publish 12 %, $0.8/h"`, 1) + `}`, nil, ExitOK,
+			[]string{"slow: publish 12 %, $0.8/h\n"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/top"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -63,8 +63,9 @@ func (r *topReader) do(ctx context.Context, c top.Command) top.Event {
 	defer cancel()
 	switch c := c.(type) {
 	case top.ReadOverview:
-		runs, engines, fleet, err := r.overview(ctx)
-		return top.Overview{At: r.now(), Runs: runs, Engines: engines, Fleet: fleet, Err: topErr(err)}
+		read, err := r.overview(ctx)
+		read.At, read.Err = r.now(), topErr(err)
+		return read
 	case top.ReadRun:
 		run, steps, err := r.run(ctx, c.Run)
 		return top.RunRead{At: r.now(), Of: c.Run, Run: run, Steps: steps, Err: topErr(err)}
@@ -85,32 +86,40 @@ func (r *topReader) do(ctx context.Context, c top.Command) top.Event {
 	return top.Ticked{At: r.now()}
 }
 
-// overview reads the runs, those that go on whole, the engines, and what scaling wants.
-func (r *topReader) overview(ctx context.Context) ([]tablerow.Run, []enginestate.Engine, *top.Fleet, error) {
+// overview reads what is wrong, the runs, those that go on whole, the engines, and what scaling wants.
+func (r *topReader) overview(ctx context.Context) (read top.Overview, err error) {
+	status, _, err := apiclient.Get[api.DeploymentStatus](ctx, r.client.Client, "/v1/status")
+	if err != nil {
+		return read, err
+	}
+	for _, t := range status.Problems {
+		if t.Run == "" {
+			read.Wrong = append(read.Wrong, t)
+		}
+	}
 	all, _, err := r.client.runs(ctx, false)
 	if err != nil {
-		return nil, nil, nil, err
+		return read, err
 	}
-	engines, _, err := r.client.Engines(ctx)
-	if err != nil {
-		return nil, nil, nil, err
+	if read.Engines, _, err = r.client.Engines(ctx); err != nil {
+		return read, err
 	}
-	var fleet *top.Fleet
 	scaled, _, err := apiclient.Get[top.Fleet](ctx, r.client.Client, "/v1/fleet")
 	switch ExitCode(err) {
 	case ExitOK:
-		fleet = &scaled
+		read.Fleet = &scaled
 	case ExitNotFound: // nobody scales, or the server is older
 	default:
-		return nil, nil, nil, err
+		return read, err
 	}
 	runs := make([]tablerow.Run, len(all))
+	read.Runs = runs
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(topAtOnce)
 	whole := 0
-	for i, status := range all {
-		runs[i].RunStatus = status
-		if status.State.Over() || whole == topRuns {
+	for i, one := range all {
+		runs[i].RunStatus = one
+		if one.State.Over() || whole == topRuns {
 			continue
 		}
 		whole++
@@ -123,10 +132,15 @@ func (r *topReader) overview(ctx context.Context) ([]tablerow.Run, []enginestate
 				return err
 			}
 			runs[i] = run
+			for _, t := range status.Runs {
+				if t.Run == run.Name().Plain() || t.Run == run.Name() {
+					runs[i].Level, runs[i].Brief = t.Level, t.Brief
+				}
+			}
 			return r.lastStep(ctx, &runs[i])
 		})
 	}
-	return runs, engines, fleet, g.Wait()
+	return read, g.Wait()
 }
 
 // lastStep adds the record of a run's last step.

@@ -121,7 +121,7 @@ func progressLine(v *tablerow.Run, now time.Time) string {
 	}
 	parts = append(parts, invalidText(v.Attempts.Counts))
 	for _, a := range v.Alarms {
-		parts = append(parts, "PROBLEM "+a.Text)
+		parts = append(parts, "STUCK "+a.Text)
 	}
 	parts = append(parts, tablerow.Condition(v.RunStatus))
 	if v.State != runstatus.RunRunning {

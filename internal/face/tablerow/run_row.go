@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
@@ -16,6 +17,9 @@ import (
 type Run struct {
 	api.RunView
 	Last *steprecord.StepRecord `json:"-"`
+	// Level and Brief are how it goes and why, by its diagnosis; empty: not known.
+	Level diagnosis.Severity `json:"-"`
+	Brief string             `json:"-"`
 }
 
 // Name is what the API knows the run by.
@@ -52,20 +56,24 @@ func RowOfRun(r *Run) RunRow {
 	return row
 }
 
-// wrong is the run's worst problem: the one that hides the others.
+// wrong is the run's worst problem, with its level: the one that hides the others.
 func wrong(r *Run) (string, Grade) {
 	condition := Condition(r.RunStatus)
 	switch {
 	case len(r.Alarms) > 0:
-		return r.Alarms[0].Text, Bad
+		return "stuck: " + r.Alarms[0].Text, Bad
 	case r.State == runstatus.RunFailed || r.State == runstatus.RunLost:
 		return r.Reason, Bad
 	case condition != "":
 		return condition, Warn
+	case r.Level == diagnosis.SeveritySlow && !r.State.Over():
+		return "slow: " + r.Brief, Warn
 	case r.State == runstatus.RunPaused:
 		return cmp.Or(r.Reason, "paused"), Warn
 	case r.State.Over():
 		return r.Reason, Plain
+	case r.Brief != "":
+		return string(r.Level) + ": " + r.Brief, Plain
 	}
 	return "", Plain
 }

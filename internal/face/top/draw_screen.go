@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/kit/termtext"
@@ -179,9 +180,29 @@ func (m *Model) body(room int) []Line {
 	return m.scrolled(helpText, room)
 }
 
-// overview is runs above engines. The one that keys move in has the more room if both do not fit.
+// wrongLines is what is wrong with what all runs share, a line a cause.
+func (m *Model) wrongLines() (lines []Line) {
+	const most = 4
+	for i, t := range m.wrong {
+		if i == most {
+			return append(lines, Line{fmt.Sprintf("and %d more: millrace status", len(m.wrong)-most), Dim})
+		}
+		style := map[diagnosis.Severity]Style{diagnosis.SeverityStuck: Bad, diagnosis.SeveritySlow: Warn}[t.Level]
+		text := fmt.Sprintf("%-6s %s", strings.ToUpper(string(t.Level)), t.What)
+		if t.Advice != "" {
+			text += "; to do: " + t.Advice
+		}
+		lines = append(lines, Line{text, style})
+	}
+	return lines
+}
+
+// overview is runs above engines, below what is wrong with both. The one that keys move in has the more room if both do
+// not fit.
 func (m *Model) overview(room int) []Line {
 	const least = 4 // title, heading and two rows
+	lines := m.wrongLines()
+	room -= len(lines)
 	runs, engines := len(m.rows(runsPane))+2, len(m.rows(enginesPane))+2
 	room-- // between them
 	if runs+engines > room {
@@ -193,7 +214,8 @@ func (m *Model) overview(room int) []Line {
 			engines = room - runs
 		}
 	}
-	lines := append([]Line{{m.paneTitle(runsPane), Head}}, m.pick(runsPane, runs-1, m.pane() == runsPane)...)
+	lines = append(lines, Line{m.paneTitle(runsPane), Head})
+	lines = append(lines, m.pick(runsPane, runs-1, m.pane() == runsPane)...)
 	lines = append(lines, Line{}, Line{m.paneTitle(enginesPane), Head})
 	return append(lines, m.pick(enginesPane, engines-1, m.pane() == enginesPane)...)
 }

@@ -41,7 +41,7 @@ func (m *Model) runSummary() []Line {
 		lines = append(lines, Line{"dropped  " + text, Warn})
 	}
 	for _, a := range r.Alarms {
-		lines = append(lines, Line{"PROBLEM  " + a.Text, Bad}, Line{"to do    " + a.Advice, Bad})
+		lines = append(lines, Line{"STUCK    " + a.Text, Bad}, Line{"to do    " + a.Advice, Bad})
 	}
 	if row := tablerow.RowOfRun(r); row.Wrong != "" && len(r.Alarms) == 0 {
 		lines = append(lines, Line{"note     " + row.Wrong, styleOf(row.Grade)})

@@ -8,6 +8,7 @@ package top
 import (
 	"time"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
@@ -32,7 +33,8 @@ type (
 		At      time.Time
 		Runs    []tablerow.Run
 		Engines []enginestate.Engine
-		Fleet   *Fleet // nil: it is not scaled
+		Fleet   *Fleet        // nil: it is not scaled
+		Wrong   []api.Trouble // with what all runs share, the gravest first
 		Err     error
 	}
 	// RunRead is a run with its latest steps, oldest first.

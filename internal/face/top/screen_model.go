@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
@@ -57,9 +58,10 @@ type Model struct {
 	runs    []tablerow.Run
 	engines []enginestate.Engine
 	fleet   *Fleet
-	readAt  time.Time // of the overview; zero: never
-	lost    time.Time // since when the server has not answered; zero: it does
-	why     string    // it did not
+	wrong   []api.Trouble // with what all runs share
+	readAt  time.Time     // of the overview; zero: never
+	lost    time.Time     // since when the server has not answered; zero: it does
+	why     string        // it did not
 
 	of     rollout.RunName // the run that is looked at
 	run    *tablerow.Run
@@ -109,7 +111,7 @@ func (m *Model) Update(e Event) []Command {
 	case Overview:
 		m.took("overview", e.Err)
 		if e.Err == nil {
-			m.runs, m.engines, m.fleet, m.readAt = e.Runs, e.Engines, e.Fleet, e.At
+			m.runs, m.engines, m.fleet, m.wrong, m.readAt = e.Runs, e.Engines, e.Fleet, e.Wrong, e.At
 		}
 	case RunRead:
 		m.took("run", e.Err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
@@ -130,6 +131,8 @@ func scaledOverview() Overview {
 	o := overviewOf(runOf("alpha", "running"))
 	o.Fleet = &Fleet{Wanted: 5, Actual: scaling.Engines{Ready: 2, Starting: 3},
 		Why: "alpha waits 4 s of a step\x1b[2J: 5 engines make it 6 s"}
+	o.Wrong = []api.Trouble{{Level: diagnosis.SeverityStuck, What: "no worker is alive since 3 min",
+		Advice: "start one: millrace worker"}, {Level: diagnosis.SeveritySlow, What: "appendonly is no"}}
 	return o
 }
 

@@ -31,7 +31,7 @@ func TestRunShowsItsWaitsAndFailures(t *testing.T) {
 	m := played(after1(overviewOf(r), Key("enter"), read, Ticked{after(6)}), 120, 30)
 	var got []string
 	for _, line := range m.View() {
-		for _, head := range []string{"trainer", "waits", "PROBLEM", "dropped"} {
+		for _, head := range []string{"trainer", "waits", "STUCK", "dropped"} {
 			if strings.HasPrefix(line.Text, head) {
 				got = append(got, line.Text)
 			}
@@ -43,7 +43,7 @@ func TestRunShowsItsWaitsAndFailures(t *testing.T) {
 		"waits    run: max_bytes: the buffer is full",
 		"trainer  has 4 claimed groups; awaited is the trainer's record of step 3",
 		"dropped  groups that were not trained on: 3 stale, 1 failed",
-		"PROBLEM  no worker is alive",
+		"STUCK    no worker is alive",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

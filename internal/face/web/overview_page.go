@@ -81,11 +81,6 @@ func (s *Site) knownRuns(ctx context.Context, v *visit, status api.DeploymentSta
 				one.Totals = &status.Runs[k]
 			}
 		}
-		for _, p := range status.Problems {
-			if p.Run != "" && p.Run.Plain() == one.Status.Spec.Name.Plain() {
-				one.Alarms = append(one.Alarms, p)
-			}
-		}
 		asking.Go(func() {
 			history, _ := s.deps.History.Of(ctx, one.Status, historyFresh, patience)
 			one.Steps = history.Steps

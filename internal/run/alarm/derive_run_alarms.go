@@ -49,6 +49,9 @@ func Of(e Evidence) []runstatus.Alarm {
 		noWorker, noEngine, modelNotServed, gamesFail, versionRejected, trainerSilent,
 	} {
 		a, raised := look(e)
+		if a.Code == runstatus.AlarmGamesFail && len(alarms) > 0 {
+			continue // for want of what the alarms before it say
+		}
 		begun := slices.MaxFunc([]time.Time{a.Since, e.Run.StartedAt}, time.Time.Compare)
 		if raised && e.Now.Sub(begun) >= patience[a.Code] {
 			alarms = append(alarms, a)

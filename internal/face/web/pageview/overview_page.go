@@ -25,12 +25,19 @@ import (
 // Overview is the first page: every run and every engine in a row.
 type Overview struct {
 	Status    api.DeploymentStatus
-	Problems  []api.Trouble
+	Problems  []Problem
+	Urgent    int // of them
 	Runs      []RunRow
 	MoreRuns  int // that are over, and not shown
 	Engines   []EngineRow
 	ShowFleet bool // the visitor may see what all runs share
 	Scaled    FleetSummary
+}
+
+// Problem is what is wrong, with the class of its level.
+type Problem struct {
+	api.Trouble
+	Class tablerow.Grade
 }
 
 // Figure is one number with its name.
@@ -42,7 +49,6 @@ type KnownRun struct {
 	Totals *api.RunTotals // of one that goes on
 	Steps  []runhistory.Step
 	Report *diagnosis.Report // nil: not made yet
-	Alarms []api.Trouble
 }
 
 // RunRow is a run in a row.
@@ -59,7 +65,6 @@ type RunRow struct {
 	Staleness                             string
 	Buffer                                string
 	Verdict, VerdictClass                 string
-	Alarms                                []string
 	Cost, CostTip                         string
 }
 
@@ -79,7 +84,12 @@ func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []enginest
 	v := Overview{Status: status, ShowFleet: fleet}
 	for _, p := range status.Problems {
 		p.What, p.Advice = Brief(p.What), Brief(p.Advice)
-		v.Problems = append(v.Problems, p)
+		class := map[diagnosis.Severity]tablerow.Grade{diagnosis.SeverityStuck: tablerow.Bad,
+			diagnosis.SeveritySlow: tablerow.Warn}[p.Level]
+		v.Problems = append(v.Problems, Problem{p, class})
+		if p.Urgent() {
+			v.Urgent++
+		}
 	}
 	slices.SortStableFunc(runs, func(a, b KnownRun) int {
 		if over := a.Status.State.Over(); over != b.Status.State.Over() {
@@ -139,8 +149,8 @@ func runRow(r KnownRun) RunRow {
 	if r.Report != nil {
 		row.Verdict, row.VerdictClass = VerdictWord(r.Report)
 	}
-	for _, a := range r.Alarms {
-		row.Alarms = append(row.Alarms, Brief(a.What))
+	if t := r.Totals; t != nil && t.Level == diagnosis.SeverityStuck { // also before it is diagnosed
+		row.Verdict, row.VerdictClass, row.StateClass = t.Brief, "bad", "bad"
 	}
 	return row
 }

@@ -23,12 +23,15 @@ function shownBy(root) {
 	for (const b of root.querySelectorAll("button[data-copy]")) b.hidden = false;
 }
 const busy = () => document.querySelector(".select-zoom") || String(window.getSelection() || "") !== "";
-let seen = "";
+let seen = "", heard = Date.now(), back = heard, why = "it does not answer";
 const shown = new Map(); // what each part of the page was last made of
 async function refresh() {
-	if (document.hidden || busy()) return;
-	const answer = await fetch(location.href, { headers: seen ? { "If-None-Match": seen } : {}, cache: "no-store" });
-	if (answer.status !== 200) return;
+	if (document.hidden) return;
+	const answer = await fetch(location.href, { headers: seen ? { "If-None-Match": seen } : {}, cache: "no-store",
+		signal: AbortSignal.timeout(10000) });
+	if (answer.status !== 200 && answer.status !== 304) throw new Error(`it answers with ${answer.status}`);
+	heard = Date.now();
+	if (answer.status === 304 || busy()) return;
 	seen = answer.headers.get("ETag") || "";
 	const next = new DOMParser().parseFromString(await answer.text(), "text/html");
 	for (const part of document.querySelectorAll("[data-part]")) {
@@ -44,7 +47,16 @@ async function refresh() {
 	}
 }
 function follow() { // a server that is away for a moment is asked again
-	setTimeout(() => refresh().catch(() => {}).finally(follow), 2000);
+	setTimeout(() => refresh().catch((e) => { why = /^it /.test(e.message) ? e.message : "it does not answer"; })
+		.finally(follow), 2000);
+}
+function liveness() { // what is shown says how old it is when nothing comes any more
+	const away = document.getElementById("away"), late = !document.hidden && Date.now() - Math.max(heard, back) > 4500;
+	const text = late ? `No news from the server since ${clock(new Date(heard))}: ${why}. What is shown is from then.` : "";
+	if (away.textContent === text) return;
+	away.textContent = text;
+	away.hidden = !late;
+	document.body.classList.toggle("late", late);
 }
 // One line through all charts shows the same moment in each of them, and what is pointed at says its values at once.
 const tips = new WeakMap();
@@ -138,4 +150,8 @@ for (const part of document.querySelectorAll("[data-part]")) shown.set(part.id, 
 shownBy(document);
 pointing();
 zoomable();
-if ("live" in document.body.dataset) follow();
+if ("live" in document.body.dataset) {
+	document.addEventListener("visibilitychange", () => { back = Date.now(); });
+	follow();
+	setInterval(liveness, 500);
+}
