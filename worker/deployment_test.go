@@ -234,6 +234,11 @@ func (d *deployment) engine(speed float64) (url string) {
 	d.t.Helper()
 	cfg := enginesim.DefaultConfig()
 	cfg.Speed = speed
+	return d.engineWith(cfg)
+}
+
+func (d *deployment) engineWith(cfg enginesim.Config) (url string) {
+	d.t.Helper()
 	engine, err := enginesim.New(cfg)
 	if err != nil {
 		d.t.Fatal(err)

@@ -18,7 +18,7 @@ func newTrainerCommand(env environment) *cobra.Command {
 }
 
 func newDemoTrainerCommand(env environment) *cobra.Command {
-	var cfg demotrainer.Config
+	cfg := demotrainer.Config{LearningRate: demotrainer.DefaultLearningRate}
 	cmd := &cobra.Command{
 		Use:  "demo RUN",
 		Args: cobra.ExactArgs(1),
@@ -36,6 +36,7 @@ func newDemoTrainerCommand(env environment) *cobra.Command {
 			"engines must see it under the same path")
 	f.StringVar(&cfg.Journal, "journal", "", "append what was trained on, a JSON line per step, to this file")
 	f.Float64Var(&cfg.Speed, "speed", 20, "divide all times by this")
+	f.BoolVar(&cfg.Learn, "learn", false, "train the policy that millrace engine simulate --policy serves")
 	f.DurationVar(&cfg.Load, "load", 5*time.Second, "time to load a batch")
 	f.DurationVar(&cfg.RefLogprobs, "ref-logprobs", 30*time.Second, "time for reference log-probabilities")
 	f.DurationVar(&cfg.Train, "train", time.Minute, "time to train")

@@ -31,6 +31,7 @@ type devOptions struct {
 	dataDir     string
 	spec        string
 	exit        bool
+	learn       bool
 	noTrainer   bool
 	journal     string
 	dispatchLog string
@@ -64,6 +65,8 @@ func newDevCommand(env environment) *cobra.Command {
 	f.StringVar(&o.dataDir, "data-dir", "", "keep Temporal's database and the logs here, across restarts; needs --redis")
 	f.StringVar(&o.spec, "spec", "", "start this run, with the demo trainer, and show its progress")
 	f.BoolVar(&o.exit, "exit", false, "with --spec: end when the run is over")
+	f.BoolVar(&o.learn, "learn", false, "have a small policy learn and show its reward: in tic-tac-toe, unless --spec "+
+		"names another run")
 	f.StringVar(&o.journal, "journal", "", "with --spec: the demo trainer appends what it trained on to this file")
 	f.StringVar(&o.dispatchLog, "dispatch-log", "", "the worker writes every event and decision of its dispatcher to "+
 		"this file; see docs/engines.md")
@@ -77,8 +80,10 @@ func (o devOptions) validate() error {
 	case o.dataDir != "" && o.redis == "":
 		return usage("--data-dir keeps Temporal's database across restarts, but the embedded Redis forgets everything: " +
 			"add --redis redis://host:port")
-	case o.exit && o.spec == "":
+	case o.exit && !o.runs():
 		return usage("--exit ends when a run is over: name the run with --spec FILE")
+	case o.learn && (o.noTrainer || len(o.engines) > 0):
+		return usage("--learn needs simulated engines and the demo trainer: leave out --engine and --no-trainer")
 	case len(o.engines) > 0 && o.simulated > 0:
 		return usage("--engine and --engines exclude each other: real engines or simulated ones")
 	case o.simulated < 0 || o.speed < 0 || o.maxNumSeqs < 0:
@@ -90,6 +95,20 @@ func (o devOptions) validate() error {
 		}
 	}
 	return nil
+}
+
+// runs reports whether a run is started.
+func (o devOptions) runs() bool { return o.spec != "" || o.learn }
+
+// file reads the run to be started, if one is.
+func (o devOptions) file(env environment) (specfile.File, error) {
+	switch {
+	case o.spec != "":
+		return env.readSpecFile(o.spec)
+	case o.learn:
+		return specfile.Read("learn.yaml", learnSpec)
+	}
+	return specfile.File{}, nil
 }
 
 // devStack is what a running `millrace dev` has started.
@@ -112,12 +131,9 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	var file specfile.File
-	if o.spec != "" {
-		var err error
-		if file, err = env.readSpecFile(o.spec); err != nil {
-			return err
-		}
+	file, err := o.file(env)
+	if err != nil {
+		return err
 	}
 	d := &devStack{env: env, opts: o, demo: demoOf(o, file.Demo)}
 	defer d.stop(ctx)
@@ -128,16 +144,15 @@ func runDev(ctx context.Context, env environment, o devOptions) error {
 		d.keep = true
 		return err
 	}
-	if o.spec == "" {
+	if !o.runs() {
 		d.env.Say("up, with its page on %s/; Ctrl-C ends it all. Next: millrace run start "+
 			"-f config/examples/diplomacy-qwen7b.yaml --server %s", d.server, d.server)
 		<-ctx.Done()
 		return errInterrupted
 	}
-	err := d.follow(ctx, file.Spec)
+	err = d.follow(ctx, file.Spec)
 	if err == nil && o.exit {
-		d.env.Say("its page was %s/runs/%s; to look at it after the run, leave out --exit: millrace dev --spec %s", d.server,
-			file.Name, o.spec)
+		d.env.Say("its page was %s/runs/%s; to look at it after the run, leave out --exit", d.server, file.Name)
 	}
 	if err == nil && !o.exit {
 		d.env.Say("the run is over; the services stay up until Ctrl-C; its page: %s/runs/%s", d.server, file.Name)

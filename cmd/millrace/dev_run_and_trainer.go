@@ -62,6 +62,9 @@ func (d *devStack) conclude(ctx context.Context, api cli.Client, spec runspec.Sp
 	if err := api.Steps(ctx, spec.Name, d.env.Stdout); err != nil {
 		return err
 	}
+	if d.opts.learn {
+		return d.learned(ctx, api, spec)
+	}
 	fmt.Fprintln(d.env.Stdout)
 	return api.Diagnose(ctx, spec.Name, d.env.Stdout)
 }
@@ -88,7 +91,7 @@ func (d *devStack) startTrainer(spec runspec.Spec) error {
 		Args: []string{"trainer", "demo", string(spec.Name), "--server", d.server, "--journal", journal,
 			"--speed", fmt.Sprint(d.demo.Speed), "--load", d.demo.Load.String(),
 			"--ref-logprobs", d.demo.RefLogprobs.String(), "--train", d.demo.Train.String(),
-			"--publish", d.demo.Publish.String()},
+			"--publish", d.demo.Publish.String(), fmt.Sprintf("--learn=%t", d.opts.learn)},
 	})
 	if err != nil {
 		return err

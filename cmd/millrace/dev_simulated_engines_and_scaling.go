@@ -78,6 +78,9 @@ func (d *devStack) simulateEngines(ctx context.Context, client cli.Client) error
 // engineArgs is the command line of a simulated engine.
 func (d *devStack) engineArgs(port string) []string {
 	args := []string{"engine", "simulate", "--port", port, "--seed", port, "--speed", fmt.Sprint(d.demo.Speed)}
+	if d.opts.learn {
+		args = append(args, "--policy")
+	}
 	if d.demo.EngineMaxNumSeqs > 0 {
 		args = append(args, "--max-num-seqs", strconv.Itoa(d.demo.EngineMaxNumSeqs))
 	}

@@ -324,6 +324,7 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 	for _, tt := range []struct{ args, says string }{
 		{"dev --exit", "--spec"},
 		{"dev --data-dir /tmp/x", "--redis"},
+		{"dev --learn --no-trainer", "--learn needs"},
 		{"dev --engine http://a:1 --engines 2", "exclude"},
 		{"dev --engine vllm:8000", "want http://host:port"},
 		{"dev --sped 3", "--help"},

@@ -41,6 +41,8 @@ func newSimulateEngineCommand(env environment) *cobra.Command {
 	f.IntVar(&cfg.MaxLoRARank, "max-lora-rank", cfg.MaxLoRARank, "highest rank of an adapter")
 	f.BoolVar(&cfg.RuntimeLoRA, "runtime-lora", cfg.RuntimeLoRA, "serve the routes that load adapters "+
 		"(VLLM_ALLOW_RUNTIME_LORA_UPDATING)")
+	f.BoolVar(&cfg.Policy, "policy", cfg.Policy, "serve the small policies that millrace trainer demo --learn writes as "+
+		"adapters")
 	f.DurationVar(&cfg.ColdStart, "cold-start", cfg.ColdStart, "simulated time from start to the first answer")
 	f.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of requests that bring none")
 	f.StringVar(&cfg.APIKey, "api-key", cfg.APIKey, "bearer token asked for under /v1")

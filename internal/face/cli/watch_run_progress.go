@@ -115,6 +115,9 @@ func progressLine(v *tablerow.Run, now time.Time) string {
 	}
 	if v.Last != nil {
 		parts = append(parts, fmt.Sprintf("last step %.1f s, stale %d", v.Last.StepSec(), v.Last.Service.StalenessMax))
+		if reward, known := v.Last.Trainer.Metrics["reward_mean"]; known {
+			parts[len(parts)-1] += fmt.Sprintf(", reward %.3f", reward)
+		}
 	}
 	if n := v.Attempts.Failed; n > 0 {
 		parts = append(parts, fmt.Sprintf("attempts failed %d", n))

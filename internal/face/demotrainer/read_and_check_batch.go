@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // batch is the groups to train on in one step, as far as this trainer reads them.
@@ -19,7 +21,8 @@ type group struct {
 	Ref struct {
 		Seq int64 `json:"seq"`
 	} `json:"ref"`
-	Trajectories []trajectory `json:"trajectories"`
+	Constraints  []rollout.Constraint `json:"constraints"`
+	Trajectories []trajectory         `json:"trajectories"`
 }
 
 type trajectory struct {
@@ -36,6 +39,8 @@ type turn struct {
 	Logprobs       []float32 `json:"logprobs"`
 	LossMask       []int8    `json:"loss_mask"`
 	PolicyVersion  int64     `json:"policy_version"`
+	// ConstraintIndex is which of the group's constraints the answer was held to; nil: none.
+	ConstraintIndex *int `json:"constraint_index"`
 }
 
 func readBatch(r io.Reader) (*batch, error) {

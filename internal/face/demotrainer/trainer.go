@@ -1,6 +1,7 @@
 // Package demotrainer is the demo trainer: it does all that a real one does except train. It attaches to a run, claims
 // the batch of each step, checks it, spends the time that each phase would take, writes a LoRA adapter, publishes
-// it and records the step; killed and started again, it goes on at the right step.
+// it and records the step; killed and started again, it goes on at the right step. With Config.Learn it does train: the
+// small policy that simulated engines serve (learn_softmax_policy.go).
 //
 // It uses nothing but the public HTTP API, with JSON types of its own, as a trainer in any language would: it doubles
 // as an example and as a check that the API suffices. Start reading at Run, then api_client.go, read_and_check_batch.go
@@ -45,7 +46,10 @@ type Config struct {
 	// The times of the phases, on the modelled hardware. Speed divides them; 0: 1.
 	Load, RefLogprobs, Train, Publish time.Duration
 	Speed                             float64
-	Rank                              int // of the adapters; 0: the spec's adapters.rank
+	// Learn has it train a policy at LearningRate. Engines must be simulated ones that serve policies.
+	Learn        bool
+	LearningRate float64
+	Rank         int // of the adapters; 0: the spec's adapters.rank
 
 	// Also, if set, is asked at the end of each phase of each step how much longer it takes, for trials of a trainer that
 	// misbehaves. A phase that the demo trainer does not have, such as checkpoint, is asked for, too.
@@ -136,7 +140,8 @@ type trainer struct {
 	journal *journal
 
 	generation int64
-	version    int64 // newest published
+	version    int64    // newest published
+	learner    *learner // nil: it only seems to train
 	spec       runspec.Spec
 	dir        string
 }
@@ -189,6 +194,11 @@ func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 	}
 	t.say("attached to %s as generation %d at step %d of %d, policy version %d", t.cfg.Run, t.generation,
 		attached.NextStep, t.spec.Steps, t.version)
+	if t.cfg.Learn {
+		if t.learner, err = newLearner(t.cfg.LearningRate, t.spec, t.dir, attached.NextStep); err != nil {
+			return 0, err
+		}
+	}
 	return attached.NextStep, nil
 }
 
@@ -224,10 +234,16 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 	if err := t.pretend(ctx, clock, "load", t.cfg.Load); err != nil {
 		return err
 	}
+	metrics := sum.metrics()
 	for _, phase := range []struct {
 		name string
 		time time.Duration
 	}{{"ref_logprobs", t.cfg.RefLogprobs}, {"train", t.cfg.Train}} {
+		if phase.name == "train" && t.learner != nil {
+			if metrics["fresh_ratio_error"], err = t.learner.learn(batch); err != nil {
+				return err
+			}
+		}
 		if err := t.pretend(ctx, clock, phase.name, phase.time); err != nil {
 			return err
 		}
@@ -247,7 +263,7 @@ func (t *trainer) step(ctx context.Context, step int64) error {
 		}
 	}
 	report := report{Generation: t.generation, WallSec: clock.wall().Seconds(), Phases: clock.seconds(),
-		Metrics: sum.metrics()}
+		Metrics: metrics}
 	if err := t.journal.write(entryOf(step, t.version, report, batch)); err != nil {
 		return err
 	}
@@ -330,7 +346,12 @@ func (t *trainer) publish(ctx context.Context, step int64) error {
 		version = t.version
 	}
 	name := fmt.Sprintf("%s-v%d", t.cfg.Run, version)
-	written, err := writeAdapter(t.dir, name, adapterConfig(t.spec.Model, t.spec.Adapters.Rank), version, t.cfg.Weights)
+	cfg := adapterConfig(t.spec.Model, t.spec.Adapters.Rank)
+	tensors := loraTensors(cfg, version, t.cfg.Weights)
+	if t.learner != nil {
+		tensors = t.learner.tensors()
+	}
+	written, err := writeAdapter(t.dir, name, cfg, tensors, t.cfg.Weights)
 	if err != nil {
 		return fmt.Errorf("write adapter %s: %w", name, err)
 	}

@@ -50,10 +50,9 @@ type adapter struct {
 	digest string // SHA-256 of its weights, in hexadecimal
 }
 
-// writeAdapter writes the adapter of a version under dir. It appears whole or not at all. The weights are a
-// function of the training, the version and the configuration. Training 0 has a path for each content, NAME-DIGEST,
-// and keeps what is there; others use NAME, and replace other weights there.
-func writeAdapter(dir, name string, cfg peft, version, training int64) (adapter, error) {
+// writeAdapter writes an adapter under dir. It appears whole or not at all. Training 0 has a path for each content,
+// NAME-DIGEST, and keeps what is there; others use NAME, and replace other weights there.
+func writeAdapter(dir, name string, cfg peft, tensors []tensor, training int64) (adapter, error) {
 	if cfg.Rank < 1 {
 		return adapter{}, fmt.Errorf("rank %d: want 1 or more", cfg.Rank)
 	}
@@ -61,7 +60,7 @@ func writeAdapter(dir, name string, cfg peft, version, training int64) (adapter,
 	if err != nil {
 		return adapter{}, err
 	}
-	weights, err := encodeSafetensors(loraTensors(cfg, version, training), map[string]string{"format": "pt"})
+	weights, err := encodeSafetensors(tensors, map[string]string{"format": "pt"})
 	if err != nil {
 		return adapter{}, err
 	}
@@ -123,7 +122,7 @@ func writeSynced(path string, content []byte) error {
 	return f.Close()
 }
 
-// loraTensors is small random weights, named as PEFT names them.
+// loraTensors is small random weights, named as PEFT names them: a function of configuration, version and training.
 func loraTensors(cfg peft, version, training int64) []tensor {
 	random := rand.New(rand.NewPCG(uint64(version), uint64(cfg.Rank)+uint64(training)<<16))
 	var tensors []tensor

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
 )
 
 // digestedBytes is how much of the weights decides an adapter's distribution. Training changes
@@ -45,6 +47,19 @@ func readAdapter(name, path string, maxRank int) (digest string, err error) {
 		return readWeights(weights, strings.HasSuffix(file, ".safetensors"))
 	}
 	return "", addLoRAFailed("<path> doesn't contain tensors")
+}
+
+// readPolicy reads the policy that an adapter holds.
+func readPolicy(path string) (*pseudolm.Policy, error) {
+	file, err := os.ReadFile(filepath.Join(path, "adapter_model.safetensors"))
+	if err != nil {
+		return nil, addLoRAFailed("%v", err)
+	}
+	policy, err := pseudolm.ReadPolicy(file)
+	if err != nil {
+		return nil, addLoRAFailed("%v; this engine was started with --policy", err)
+	}
+	return policy, nil
 }
 
 // peftConfig is what matters of PEFT's adapter_config.json.

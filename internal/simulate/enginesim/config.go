@@ -17,6 +17,7 @@ type Config struct {
 	Version     string // answered by /version
 	APIKey      string // guards /v1 when set
 
+	Policy      bool // adapters are softmax policies that a trainer has trained, and decide what is answered
 	RuntimeLoRA bool // VLLM_ALLOW_RUNTIME_LORA_UPDATING
 	MaxLoRAs    int  // adapters in one batch
 	MaxCPULoRAs int

@@ -57,6 +57,11 @@ func (e *Engine) load(r *http.Request, req loadRequest) error {
 	}
 	loaded := &adapter{name: name, path: path, created: time.Now().Unix(),
 		weights: pseudolm.WeightsOf(e.cfg.Model, name, path, digest)}
+	if e.cfg.Policy {
+		if loaded.weights.Policy, err = readPolicy(path); err != nil {
+			return err
+		}
+	}
 	if !e.adapters.put(loaded, restarts) {
 		return http.ErrAbortHandler // the process that was asked is gone
 	}

@@ -1,12 +1,16 @@
 package enginesim
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
 )
 
 func TestLoadAnswers(t *testing.T) {
@@ -164,5 +168,41 @@ func TestUnknownModel(t *testing.T) {
 	}
 	if c := r.completion(`{"prompt": "x"}`); c.Model != "qwen" {
 		t.Errorf("without a model %q answers, want the base model", c.Model)
+	}
+}
+
+// An engine that serves policies answers as the adapter decides, and refuses adapters that are none.
+func TestPolicyAdapters(t *testing.T) {
+	t.Parallel()
+	r := start(t, fast(func(c *Config) { c.Policy = true }))
+	load := func(dir string) reply {
+		return r.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "run-v1", "lora_path": %q}`, dir))
+	}
+	if got := load(adapterDir(t, peft(`"r": 8`))); got.status != 500 ||
+		!strings.Contains(got.body, "no tensor policy.weight") || !strings.Contains(got.body, "--policy") {
+		t.Errorf("an adapter without a policy: %d %s", got.status, got.body)
+	}
+	policy := new(pseudolm.Policy)
+	for i := range policy {
+		policy[i] = float32(i%7) / 100
+	}
+	header := fmt.Sprintf(`{"policy.weight":{"dtype":"F32","data_offsets":[0,%d]}}`, binary.Size(policy))
+	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	file, err := binary.Append(file, binary.LittleEndian, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := adapterDir(t, peft(`"r": 8`))
+	if err := os.WriteFile(filepath.Join(dir, "adapter_model.safetensors"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(dir); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	const ask = `{"model": %q, "prompt": "X . O move: ", "logprobs": 1, "structured_outputs": {"choice": ["a", "b"]}}`
+	base := r.completion(fmt.Sprintf(ask, fast().Model)).Choices[0].Logprobs.TokenLogprobs[0]
+	tuned := r.completion(fmt.Sprintf(ask, "run-v1")).Choices[0].Logprobs.TokenLogprobs[0]
+	if math.Abs(base+math.Ln2) > 1e-9 || math.Abs(tuned+math.Ln2) < 1e-3 {
+		t.Errorf("log-probabilities of one of two answers: base %g, want %g; adapter %g, want another", base, -math.Ln2, tuned)
 	}
 }

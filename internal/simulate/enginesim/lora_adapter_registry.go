@@ -29,11 +29,11 @@ type registry struct {
 }
 
 func newRegistry(cfg Config) *registry {
-	return &registry{
-		cfg:     cfg,
-		base:    pseudolm.WeightsOf(cfg.Model),
-		loading: map[string]*sync.Mutex{},
+	r := &registry{cfg: cfg, base: pseudolm.WeightsOf(cfg.Model), loading: map[string]*sync.Mutex{}}
+	if cfg.Policy {
+		r.base.Policy = new(pseudolm.Policy)
 	}
+	return r
 }
 
 // lookUp finds what a request names. The base model is nil; an empty name means the base model.

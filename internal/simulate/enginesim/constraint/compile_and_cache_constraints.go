@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Compiler compiles constraints for one vocabulary and remembers the latest ones.
@@ -28,6 +30,20 @@ type compiled struct {
 // NewCompiler remembers up to capacity compiled constraints.
 func NewCompiler(v Vocabulary, capacity int) *Compiler {
 	return &Compiler{vocabulary: v, capacity: max(capacity, 1)}
+}
+
+// Of compiles a turn's constraint; nil: it has none.
+func (c *Compiler) Of(turn rollout.Constraint) (*Automaton, error) {
+	switch turn.Kind {
+	case rollout.RegexConstraint:
+		return c.Regex(turn.Pattern)
+	case rollout.GrammarConstraint:
+		return c.Grammar(turn.Pattern)
+	case rollout.ChoiceConstraint:
+		return c.Choice(turn.Choices)
+	case rollout.Unconstrained:
+	}
+	return nil, nil
 }
 
 // rules are expressions by name. One that captures nothing, by a name, stands for the rule of that name.

@@ -29,7 +29,10 @@ const (
 )
 
 // Weights identifies a distribution: a base model with or without an adapter.
-type Weights uint64
+type Weights struct {
+	hash   uint64
+	Policy *Policy // decides instead of the hash; nil: none does
+}
 
 // WeightsOf derives weights from what identifies them, such as model, adapter name and path.
 func WeightsOf(parts ...string) Weights {
@@ -38,7 +41,7 @@ func WeightsOf(parts ...string) Weights {
 		_, _ = h.Write([]byte(p)) // never fails
 		_, _ = h.Write([]byte{0})
 	}
-	return Weights(virtualtime.Mix(h.Sum64()))
+	return Weights{hash: virtualtime.Mix(h.Sum64())}
 }
 
 // Model is immutable and safe for concurrent use.
@@ -69,7 +72,7 @@ func New(t *tokenizer.Tokenizer) *Model {
 
 // context hashes the weights and the end of the text.
 func context(w Weights, text []tokenizer.ID) uint64 {
-	h := uint64(w)
+	h := w.hash
 	for _, id := range text[max(0, len(text)-contextTokens):] {
 		h = virtualtime.Mix(h ^ uint64(id))
 	}

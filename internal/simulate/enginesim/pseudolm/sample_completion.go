@@ -64,7 +64,7 @@ func (m *Model) Score(w Weights, tokens []tokenizer.ID) []float64 {
 	s := newSampler(m, w, nil, &p)
 	logprobs := make([]float64, 0, max(0, len(tokens)-1))
 	for i := 1; i < len(tokens); i++ {
-		s.text = tokens[:i]
+		s.text, s.features = tokens[:i], nil
 		_ = s.candidates() // it fails under a constraint only
 		s.distribution()
 		logprob := math.Inf(-1) // of a control token

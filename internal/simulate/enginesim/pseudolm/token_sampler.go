@@ -26,7 +26,10 @@ type sampler struct {
 	eosExp  float64
 
 	text []tokenizer.ID // prompt and completion
-	at   *constraint.State
+	// Of a policy: the prompt's features, nil before the first step, and the hash of the answer so far.
+	features []uint64
+	after    uint64
+	at       *constraint.State
 
 	ids    []tokenizer.ID      // the candidates of this step, read only
 	own    []tokenizer.ID      // room for them where they are not the whole vocabulary
@@ -99,6 +102,11 @@ func (s *sampler) candidates() error {
 // distribution fills probs and total of the candidates.
 func (s *sampler) distribution() {
 	s.probs = slices.Grow(s.probs[:0], len(s.ids))[:len(s.ids)]
+	if s.weights.Policy != nil {
+		s.learnedDistribution()
+		s.total = sum(s.probs)
+		return
+	}
 	ctx := context(s.weights, s.text)
 	if len(s.ids) == len(s.model.all) {
 		for i, salt := range s.model.salts {
@@ -222,6 +230,7 @@ func (s *sampler) draw() int {
 // take appends the picked candidate to the text.
 func (s *sampler) take(i int) {
 	s.text = append(s.text, s.ids[i])
+	s.after = virtualtime.Mix(s.after ^ uint64(s.ids[i]+1))
 	if s.params.Constraint != nil {
 		s.at = s.listed[i]
 	}

@@ -282,15 +282,7 @@ func (b *BotGames) draw(p episode.Prompt, seed uint64) (pseudolm.Completion, err
 		params.Temperature, params.TopP = s.Temperature, s.TopP
 	}
 	var err error
-	switch p.Constraint.Kind {
-	case rollout.RegexConstraint:
-		params.Constraint, err = b.grammar.Regex(p.Constraint.Pattern)
-	case rollout.GrammarConstraint:
-		params.Constraint, err = b.grammar.Grammar(p.Constraint.Pattern)
-	case rollout.ChoiceConstraint:
-		params.Constraint, err = b.grammar.Choice(p.Constraint.Choices)
-	case rollout.Unconstrained:
-	}
+	params.Constraint, err = b.grammar.Of(p.Constraint)
 	if err != nil {
 		return pseudolm.Completion{}, err
 	}
