@@ -109,7 +109,7 @@ func (l *loads) ended() int { return len(l.seconds) + len(l.failed) }
 // over reports whether nothing more is to be waited for.
 func (l *loads) over() bool {
 	switch {
-	case l.late, l.ended() == len(l.asked), l.condemned():
+	case l.late, l.ended() == len(l.asked):
 		return true
 	case l.enough > 0:
 		return len(l.seconds) >= l.enough
@@ -124,24 +124,18 @@ func (l *loads) pending(e rollout.EngineID) bool {
 	return !loaded && l.failed[e] == nil
 }
 
-// condemned reports whether so many engines refuse the adapter for good that the quorum cannot be reached.
+// condemned reports whether all engines refuse the adapter for good. One that serves somewhere is not at fault.
 func (l *loads) condemned() bool {
-	final := 0
-	for _, engine := range l.asked {
-		if err := l.failed[engine]; err != nil && activities.Final(err) {
-			final++
-		}
-	}
-	return final > len(l.asked)-max(l.enough, 1)
+	return !slices.ContainsFunc(l.asked, func(e rollout.EngineID) bool {
+		return l.failed[e] == nil || !activities.Final(l.failed[e])
+	})
 }
 
-// outcome is nil when enough engines serve the adapter. It is an outage unless so many refuse for good that there
-// cannot be enough.
+// outcome is nil when enough engines serve the adapter. It is an outage unless all refuse it for good.
 func (l *loads) outcome() error {
 	if len(l.seconds) >= max(l.enough, 1) {
 		return nil
 	}
-	condemned := l.condemned()
 	var texts []string
 	var code rollout.Code
 	for _, engine := range l.asked {
@@ -149,8 +143,7 @@ func (l *loads) outcome() error {
 		switch {
 		case l.pending(engine):
 			texts = append(texts, fmt.Sprintf("engine %s has not loaded it yet", engine))
-		case err == nil || condemned && !activities.Final(err):
-		default:
+		case err != nil:
 			texts = append(texts, cause(err))
 			if code == "" || code == rollout.CodeAdapterConflict { // a conflict only if there is nothing else
 				code = activities.Code(err)
@@ -162,7 +155,7 @@ func (l *loads) outcome() error {
 		texts = append(texts[:shown], fmt.Sprintf("and %d more engines", more))
 	}
 	text := strings.Join(texts, "; ")
-	if condemned {
+	if l.condemned() {
 		return temporal.NewNonRetryableApplicationError(text, string(code), nil)
 	}
 	return temporal.NewApplicationError(text, string(code))

@@ -383,7 +383,7 @@ func TestQuorum(t *testing.T) {
 		{"an engine hangs", 0, hang, ""},
 		{"one is enough", 1, rollout.Retryable, ""},
 		{"one is enough, the other refuses for good", 1, rollout.Permanent, ""},
-		{"two are wanted, one refuses for good", 2, rollout.Permanent, "invalid"},
+		{"two are wanted, one refuses for good", 2, rollout.Permanent, "unavailable"},
 		{"two are wanted, one cannot now", 2, rollout.Retryable, "unavailable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -168,7 +168,7 @@ func advise(err error) error {
 	advice := ""
 	switch code := rollout.CodeOf(err); {
 	case code == codeDoesNotAct:
-		advice = "if other engines serve it, restart this one; else compare the model and the LoRA scale that both load"
+		advice = "if other engines serve it, restart this one; else compare model and LoRA scale with the trainer's"
 	case code == rollout.CodeAdapterMissing:
 		advice = "share the directory with the engine, and set adapters.path_prefix to where it is mounted there"
 	case code != rollout.CodeBadAdapter:

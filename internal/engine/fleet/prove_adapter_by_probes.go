@@ -57,8 +57,8 @@ func (l Loader) prove(ctx context.Context, c Client, engine rollout.EngineID, a 
 		err = l.Records.RecordProof(ctx, engine, a, proof)
 	}
 	if fault != "" {
-		return rollout.Fail(rollout.Permanent, codeDoesNotAct, fmt.Errorf("adapter %s does not act as in the trainer: %s",
-			a.Name, fault))
+		return rollout.Fail(rollout.Permanent, codeDoesNotAct,
+			fmt.Errorf("adapter %s does not act as in the trainer (%s): %s", a.Name, codeDoesNotAct, fault))
 	}
 	return err
 }

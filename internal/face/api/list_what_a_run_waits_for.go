@@ -158,7 +158,7 @@ func describeWaits(status runstatus.RunStatus, counts steprecord.BufferCounts, a
 var awaited = map[runstatus.AlarmCode]string{
 	runstatus.AlarmNoWorker: "worker", runstatus.AlarmNoEngine: "engine", runstatus.AlarmModel: "model",
 	runstatus.AlarmGamesFail: "success", runstatus.AlarmVersionRejected: "adapter",
-	runstatus.AlarmTrainerSilent: "trainer",
+	runstatus.AlarmVersionHeld: "adapter", runstatus.AlarmTrainerSilent: "trainer",
 }
 
 // throttleDetail says what would let the run launch more groups, if a bound keeps it from that.

@@ -83,8 +83,8 @@ func (s *Server) listPolicies(ctx context.Context, in *RunPath) (policyList, err
 	return policyList{listed(s.troubled(ctx, status.Policies))}, err
 }
 
-// troubled gives serving versions the reason why not every engine serves them, as engines report it. The reason is
-// optional: it is left out when the engines cannot be listed.
+// troubled gives serving versions the reason why not every engine serves them, and their proofs, as engines report
+// them. Both are left out when the engines cannot be listed.
 func (s *Server) troubled(ctx context.Context, policies []runstatus.Policy) []runstatus.Policy {
 	if !slices.ContainsFunc(policies, func(p runstatus.Policy) bool { return p.State == runstatus.PolicyServing }) {
 		return policies
@@ -96,8 +96,17 @@ func (s *Server) troubled(ctx context.Context, policies []runstatus.Policy) []ru
 	}
 	policies = slices.Clone(policies)
 	for i := range policies {
-		if p := &policies[i]; p.State == runstatus.PolicyServing && p.Reason == "" {
+		p := &policies[i]
+		if p.State == runstatus.PolicyServing && p.Reason == "" {
 			p.Reason = troubleOf(p.Adapter, engines)
+		}
+		for _, e := range engines {
+			if proof, known := e.Proofs[p.Adapter]; known {
+				if p.Proofs == nil {
+					p.Proofs = map[rollout.EngineID]enginestate.AdapterProof{}
+				}
+				p.Proofs[e.ID] = proof
+			}
 		}
 	}
 	return policies

@@ -173,13 +173,15 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("policies: %+v, %+v", p, list)
 	}
 	f.want(f.do("PUT", "/v1/engines/gpu-0", `{"url":"http://127.0.0.1:9"}`), 200)
-	lacks := fleet.Observation{State: enginestate.EngineReady, Troubles: map[string]string{"demo-v1": "no such file"}}
+	lacks := fleet.Observation{State: enginestate.EngineReady, Troubles: map[string]string{"demo-v1": "no such file"},
+		Proofs: map[string]enginestate.AdapterProof{"demo-v1": {Verdict: enginestate.DoesNotAct, FromTrainer: 0.3}}}
 	if err := f.fleet.Observe(t.Context(), "gpu-0", lacks); err != nil {
 		t.Fatal(err)
 	}
 	var shown struct{ Policies []runstatus.Policy }
 	f.want(f.do("GET", "/v1/runs/demo", ""), 200).into(&shown)
-	if len(shown.Policies) != 1 || shown.Policies[0].Reason != "engine gpu-0: no such file" {
+	if len(shown.Policies) != 1 || shown.Policies[0].Reason != "engine gpu-0: no such file" ||
+		shown.Policies[0].Proofs["gpu-0"] != lacks.Proofs["demo-v1"] {
 		t.Errorf("policies: %+v, want the engine that lacks it", shown.Policies)
 	}
 }

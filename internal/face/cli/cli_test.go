@@ -76,8 +76,8 @@ stale        30   19 %                         6 (20 %)  24 (80 %)
 Length bias: groups dropped as stale have longer games than those trained on, about 4.9 phases against 3.2: what is learnt from leans towards short games.
 `, ""},
 		{"engine list", `
-ENGINE  STATE      SINCE  URL                   LIMIT  SLOTS  RUNNING  WAITING  QUEUE s  IN tok/s  OUT tok/s  CACHED   KV  ADAPTERS  USAGE ERR  REASON
-gpu7    ready  1h00m ago  http://10.0.0.7:8000    256    0 %        0        0      0.0         0          0     0 %  0 %         0          -
+ENGINE  STATE      SINCE  URL                   LIMIT  SLOTS  RUNNING  WAITING  QUEUE s  IN tok/s  OUT tok/s  CACHED   KV  ADAPTERS  PROVEN  USAGE ERR  REASON
+gpu7    ready  1h00m ago  http://10.0.0.7:8000    256    0 %        0        0      0.0         0          0     0 %  0 %         0       -          -
 `, ""},
 		{"run show demo", `
 run          demo
@@ -92,8 +92,8 @@ groups       1 queued, 7 in flight, 8 ready (1.0 batches), 8 claimed, 24 trained
 stored       40 KiB
 engines      2 ready, 50 % of their slots in use, 3 requests queued, input 1000 tok/s, output 50 tok/s
 
-POLICY  STATE    ADAPTER  LOAD s  PATH         REASON
-v3      serving  demo-v3    0.03  /adapters/3
+POLICY  STATE    ADAPTER  LOAD s  PROVEN  PATH         REASON
+v3      serving  demo-v3    0.03  -       /adapters/3
 
 WAITS FOR  OWNER              SINCE  ENDS IN  UNTIL
 batch      trainer, step 3  10s ago      20s  8 groups

@@ -80,11 +80,11 @@ func (s *session) enginesTable(engines []enginestate.Engine) *table.Table {
 	t := table.New(table.Left("ENGINE"), table.Left("STATE"), table.Right("SINCE"), table.Left("URL"),
 		table.Right("LIMIT"), table.Right("SLOTS"), table.Right("RUNNING"), table.Right("WAITING"), table.Right("QUEUE s"),
 		table.Right("IN tok/s"), table.Right("OUT tok/s"), table.Right("CACHED"), table.Right("KV"),
-		table.Right("ADAPTERS"), table.Right("USAGE ERR"), table.Left("REASON"))
+		table.Right("ADAPTERS"), table.Right("PROVEN"), table.Right("USAGE ERR"), table.Left("REASON"))
 	for _, e := range engines {
 		r := tablerow.RowOfEngine(e, s.now())
 		t.Row(r.ID, r.State, tablerow.Ago(e.Since, s.now()), e.URL, r.Limit, r.Slots, r.Running, r.Waiting, r.QueueSec,
-			r.InputTPS, r.OutputTPS, r.Cached, r.KV, r.Adapters, r.UsageError, r.Reason)
+			r.InputTPS, r.OutputTPS, r.Cached, r.KV, r.Adapters, r.Proven, r.UsageError, r.Reason)
 	}
 	return t
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -116,9 +117,10 @@ func (s *session) showLists(v *tablerow.Run) error {
 	if len(v.Policies) > 0 {
 		fmt.Fprintln(s.Stdout)
 		t := table.New(table.Left("POLICY"), table.Left("STATE"), table.Left("ADAPTER"), table.Right("LOAD s"),
-			table.Left("PATH"), table.Left("REASON"))
+			table.Left("PROVEN"), table.Left("PATH"), table.Left("REASON"))
 		for _, p := range v.Policies {
-			t.Row(fmt.Sprintf("v%d", p.Version), string(p.State), p.Adapter, slowestLoad(p), p.Path, p.Reason)
+			t.Row(fmt.Sprintf("v%d", p.Version), string(p.State), p.Adapter, slowestLoad(p), provenText(p), p.Path,
+				p.Reason)
 		}
 		if err := s.write(t); err != nil {
 			return err
@@ -141,6 +143,25 @@ func slowestLoad(p runstatus.Policy) string {
 		slowest = max(slowest, sec)
 	}
 	return strconv.FormatFloat(slowest, 'f', 2, 64)
+}
+
+// provenText is how many engines have proven a policy with probes, and how far from the trainer's the farthest of their
+// logprobs are.
+func provenText(p runstatus.Policy) string {
+	if len(p.Proofs) == 0 {
+		return "-"
+	}
+	proven, farthest := 0, 0.0
+	for _, proof := range p.Proofs {
+		if proof.Verdict == enginestate.Proven {
+			proven, farthest = proven+1, max(farthest, proof.FromTrainer)
+		}
+	}
+	text := fmt.Sprintf("%d/%d engines", proven, len(p.Proofs))
+	if proven > 0 {
+		text += fmt.Sprintf(", %.2g nats off", farthest)
+	}
+	return text
 }
 
 func waitsTable(waits []api.Wait, now time.Time) *table.Table {

@@ -17,6 +17,7 @@ type EngineRow struct {
 	Slots                              string // the share of its limit in use
 	QueueSec, InputTPS, OutputTPS      string
 	Cached, KV, Adapters               string
+	Proven                             string // how many of its adapters with probes it has proven
 	UsageError                         string // how much more it counted than its answers account for
 	Reason                             string // why it is in its state, or gets less than its limit
 	Grade                              Grade
@@ -30,7 +31,10 @@ func RowOfEngine(e enginestate.Engine, now time.Time) EngineRow {
 		Limit: fmt.Sprint(e.Limit()), Slots: units.Percent(SlotShare(e)), QueueSec: Seconds(l.QueueSec),
 		InputTPS: whole(l.InputTPS), OutputTPS: whole(l.OutputTPS), Cached: units.Percent(l.PrefixHitShare),
 		KV: units.Percent(l.KVUsage), Adapters: fmt.Sprint(len(e.Adapters)), UsageError: usageError(l),
-		Reason: engineReason(e, now), Grade: EngineGrade(e.State),
+		Proven: "-", Reason: engineReason(e, now), Grade: EngineGrade(e.State),
+	}
+	if len(e.Proofs) > 0 {
+		row.Proven = fmt.Sprintf("%d/%d", e.Proved(enginestate.Proven), len(e.Proofs))
 	}
 	if e.AdapterSlots > 0 {
 		row.Adapters = fmt.Sprintf("%d/%d", len(e.Adapters), e.AdapterSlots)

@@ -84,6 +84,7 @@ var (
 	rollbacksDesc   = definedDesc("run_rollbacks_total")
 	waitRatioDesc   = definedDesc("step_wait_ratio")
 	engineStateDesc = definedDesc("engine_state")
+	proofsDesc      = definedDesc("engine_adapter_proofs")
 	workersDesc     = definedDesc("workers")
 )
 
@@ -96,13 +97,15 @@ var (
 		enginestate.EngineStarting, enginestate.EngineLoading, enginestate.EngineReady, enginestate.EngineDraining,
 		enginestate.EngineQuarantined, enginestate.EngineLost,
 	}
-	workerStates = []enginestate.WorkerState{enginestate.WorkerAlive, enginestate.WorkerAbsent, enginestate.WorkerStopped}
+	proofVerdicts = []enginestate.ProofVerdict{enginestate.Proven, enginestate.Unproven, enginestate.DoesNotAct}
+	workerStates  = []enginestate.WorkerState{enginestate.WorkerAlive, enginestate.WorkerAbsent, enginestate.WorkerStopped}
 )
 
 // Describe names the metrics.
 func (s standingNow) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{
-		runStateDesc, nextStepDesc, progressDesc, rollbacksDesc, waitRatioDesc, engineStateDesc, workersDesc,
+		runStateDesc, nextStepDesc, progressDesc, rollbacksDesc, waitRatioDesc, engineStateDesc, proofsDesc,
+		workersDesc,
 	}, scaledFleetDescs...) {
 		out <- d
 	}
@@ -119,6 +122,11 @@ func (s standingNow) Collect(out chan<- prometheus.Metric) {
 	for _, e := range now.Engines {
 		for _, state := range engineStates {
 			out <- gaugeOf(engineStateDesc, truth(e.State == state), string(e.ID), string(state))
+		}
+		for _, verdict := range proofVerdicts {
+			if n := e.Proved(verdict); len(e.Proofs) > 0 {
+				out <- gaugeOf(proofsDesc, float64(n), string(e.ID), string(verdict))
+			}
 		}
 	}
 	if now.Scaling != nil {

@@ -25,6 +25,17 @@ type AdapterProof struct {
 // Serves reports whether an engine may be sent requests for the adapter.
 func (p AdapterProof) Serves() bool { return p.Verdict == Proven || p.Verdict == NoProbes }
 
+// Proved is how many adapters the engine has this verdict on.
+func (e Engine) Proved(verdict ProofVerdict) int {
+	n := 0
+	for _, proof := range e.Proofs {
+		if proof.Verdict == verdict {
+			n++
+		}
+	}
+	return n
+}
+
 // String is the verdict with its numbers.
 func (p AdapterProof) String() string {
 	if p.Verdict != Proven && p.Verdict != DoesNotAct {

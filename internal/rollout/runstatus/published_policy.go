@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // Policy is one published version of the weights.
@@ -16,7 +17,9 @@ type Policy struct {
 	Reason      string                       `json:"reason,omitempty"`
 	PublishedAt time.Time                    `json:"published_at"`
 	LoadSec     map[rollout.EngineID]float64 `json:"load_seconds,omitempty"`
-	Notes       []string                     `json:"notes,omitempty"` // what could not be checked, or will be in the way later
+	// Proofs are what engines' answers to its probes said. Only answers of the API tell.
+	Proofs map[rollout.EngineID]enginestate.AdapterProof `json:"proofs,omitempty"`
+	Notes  []string                                      `json:"notes,omitempty"` // what could not be checked, or will be in the way later
 }
 
 // PolicyState is how far a publication has come.

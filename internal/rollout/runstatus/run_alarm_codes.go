@@ -20,10 +20,13 @@ const (
 	AlarmModel           AlarmCode = "model_not_served" // no engine serves the run's model
 	AlarmGamesFail       AlarmCode = "games_fail"       // every attempt at a game fails
 	AlarmVersionRejected AlarmCode = "version_rejected" // the newest policy version was published, and serves nowhere
+	AlarmVersionHeld     AlarmCode = "version_held"     // the newest policy version waits for engines that do not serve it
 	AlarmTrainerSilent   AlarmCode = "trainer_silent"   // the trainer was not heard of for longer than its steps explain
 )
 
 // AlarmCodes lists the alarms, the one that hides the others first.
 func AlarmCodes() []AlarmCode {
-	return []AlarmCode{AlarmNoWorker, AlarmNoEngine, AlarmModel, AlarmGamesFail, AlarmVersionRejected, AlarmTrainerSilent}
+	return []AlarmCode{
+		AlarmNoWorker, AlarmNoEngine, AlarmModel, AlarmGamesFail, AlarmVersionRejected, AlarmVersionHeld, AlarmTrainerSilent,
+	}
 }

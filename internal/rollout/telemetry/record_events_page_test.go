@@ -82,6 +82,7 @@ var encodedMeanings = map[string]string{
 	"load.request_seconds":              "mean time in the engine of the requests answered in the window",
 	"load.requests":                     "requests answered in the window",
 	"policy.load_seconds":               "seconds of the load, by engine",
+	"policy.proofs":                     "not in events: what engines' answers to its probes said, by engine",
 	"policy.notes":                      "what could not be checked, or will be a problem",
 	"policy.published_at":               "when it was published",
 	"policy_version_max":                "the newest version that sampled any turn",

@@ -46,7 +46,7 @@ func Of(e Evidence) []runstatus.Alarm {
 		return alarms
 	}
 	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
-		noWorker, noEngine, modelNotServed, gamesFail, versionRejected, trainerSilent,
+		noWorker, noEngine, modelNotServed, gamesFail, versionUnserved, trainerSilent,
 	} {
 		a, raised := look(e)
 		if a.Code == runstatus.AlarmGamesFail && len(alarms) > 0 {

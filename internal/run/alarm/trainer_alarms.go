@@ -2,9 +2,11 @@ package alarm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/run/alarm/noworker"
 )
@@ -34,15 +36,23 @@ func trainerSilent(e Evidence) (runstatus.Alarm, bool) {
 		Advice: fmt.Sprintf("see its log and start it again: it goes on with step %d", step)}, true
 }
 
-// versionRejected: the newest version that the trainer has published is served by no engine.
-func versionRejected(e Evidence) (runstatus.Alarm, bool) {
+// versionUnserved: the newest version that the trainer has published was rejected, or waits for engines although some
+// are ready.
+func versionUnserved(e Evidence) (runstatus.Alarm, bool) {
 	var newest runstatus.Policy
 	for _, p := range e.Run.Policies {
 		if p.Version >= newest.Version {
 			newest = p
 		}
 	}
-	if newest.State != runstatus.PolicyRejected {
+	ready := func(of enginestate.Engine) bool { return of.State == enginestate.EngineReady }
+	switch {
+	case newest.State == runstatus.PolicyLoading && newest.Reason != "" && slices.ContainsFunc(e.Engines, ready):
+		return runstatus.Alarm{Code: runstatus.AlarmVersionHeld, Since: newest.PublishedAt,
+			Text: fmt.Sprintf("policy version %d does not serve yet: %s", newest.Version, newest.Reason),
+			Advice: fmt.Sprintf("restart or remove the engines that it names; the trainer's next try to publish "+
+				"version %d goes on, and games are played with version %d meanwhile", newest.Version, e.Run.PolicyVersion)}, true
+	case newest.State != runstatus.PolicyRejected:
 		return runstatus.Alarm{}, false
 	}
 	return runstatus.Alarm{Code: runstatus.AlarmVersionRejected, Since: newest.PublishedAt,

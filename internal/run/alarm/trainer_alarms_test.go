@@ -38,6 +38,8 @@ func TestTrainerAlarms(t *testing.T) {
 		{"an earlier version was rejected", runstatus.RunRunning, runstatus.TrainerActivity{}, policies("serving"), ""},
 		{"the newest one was", runstatus.RunRunning, runstatus.TrainerActivity{}, policies(runstatus.PolicyRejected),
 			"policy version 2 was rejected: rank 64 is above 16"},
+		{"an engine does not prove the newest one", runstatus.RunRunning, runstatus.TrainerActivity{},
+			policies(runstatus.PolicyLoading), "policy version 2 does not serve yet: rank 64 is above 16"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -207,14 +207,19 @@ func (m *Machine) bring(p *publication) {
 // overtaken reports whether the run has ended while a version was published.
 func (m *Machine) overtaken() bool { return m.State.Over() }
 
-// enter notes a version that is being published, in place of what was known of it.
+// enter notes a version that is being published, in place of what was known of it. One that waits for engines still
+// says for what, and since when.
 func (m *Machine) enter(p *publication) *runstatus.Policy {
 	a := p.adapter
-	m.remove(a.Version)
-	m.Policies = append(m.Policies, runstatus.Policy{
+	policy := runstatus.Policy{
 		Version: a.Version, Adapter: a.Name, Path: a.Path, Digest: a.Digest, State: runstatus.PolicyLoading,
 		PublishedAt: m.now,
-	})
+	}
+	if was := m.Policy(a.Version); was != nil && was.State == runstatus.PolicyLoading && was.Path == a.Path {
+		policy.Reason, policy.PublishedAt = was.Reason, was.PublishedAt
+	}
+	m.remove(a.Version)
+	m.Policies = append(m.Policies, policy)
 	m.untold = true
 	return m.Policy(a.Version)
 }
@@ -265,7 +270,7 @@ func (m *Machine) conclude(p *publication, seconds map[rollout.EngineID]float64,
 		})
 		return
 	case f == nil:
-		policy.State = runstatus.PolicyServing
+		policy.State, policy.Reason = runstatus.PolicyServing, ""
 		m.Version = max(m.Version, v)
 		m.Failing = 0 // groups may have failed for want of it
 	case f.Code == rollout.Unavailable:

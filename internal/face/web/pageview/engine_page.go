@@ -56,6 +56,7 @@ func engineHappenings(id rollout.EngineID, fleet runhistory.Facts) []runhistory.
 // AdapterRow is an adapter that the engine serves, or should, or a base model that is asked for.
 type AdapterRow struct {
 	Name, Run, Href, Trouble, Load string
+	Proof                          string // what its probes said; empty: it has none
 	Version                        string
 	Served, Base                   bool
 	// Of all workers: games in play that were begun with it, requests that wait for an engine that serves it, and
@@ -82,6 +83,9 @@ func adapterRows(e enginestate.Engine, runs []runstatus.RunStatus) []AdapterRow 
 	for _, name := range names {
 		row := AdapterRow{Name: harmless(name), Trouble: Brief(e.Troubles[name]),
 			Base: slices.Contains(e.Models, name)}
+		if proof, known := e.Proofs[name]; known {
+			row.Proof = proof.String()
+		}
 		row.Served = row.Base || slices.Contains(e.Adapters, name)
 		for _, r := range runs {
 			row.published(name, e.ID, r)
