@@ -230,7 +230,7 @@ func fixOfFirst(r Report) string {
 func capacityFixes(r Report) bool {
 	return len(r.Findings) == 0 || r.Findings[0].Fix == nil || !slices.Contains([]CauseName{
 		CauseEngineSlow, CauseHandover, CausePublish, CauseEngineBack, CauseAdapterLoad, CauseTrainer, CauseRefLogprobs,
-		CauseCheckpoint, CauseOwnLimit, CauseLowerPrefixHits, CauseConfig,
+		CauseAdapterSlots, CauseCheckpoint, CauseOwnLimit, CauseLowerPrefixHits, CauseConfig,
 	}, r.Findings[0].Cause)
 }
 

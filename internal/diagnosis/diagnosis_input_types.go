@@ -18,6 +18,8 @@ type Input struct {
 	Events  []Event                 // what was done to the run and its fleet, in order of time
 	// Loads are the adapter loads on engines; nil means that they were not recorded.
 	Loads []AdapterLoad
+	// AdapterSlots is the fewest adapters that an engine of the fleet has room for in a batch; 0: none tells.
+	AdapterSlots int
 	// Drops are the groups that were not trained on, in order of time.
 	Drops []Drop
 	// Departures is how the run's groups left so far.

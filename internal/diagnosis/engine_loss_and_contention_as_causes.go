@@ -56,7 +56,7 @@ func unexplainedLoss(m *measurements, e effect, explained bool) (Cause, bool) {
 	felt := e.after[0]
 	from, _ := m.steps[max(0, felt-m.mostOutstanding()-1)].span()
 	_, to := m.steps[felt].span()
-	ev := decisionBehind(m, nearestEvent(m.events, from, to, to, isLoss))
+	ev := decisionBehind(m, joinedEvents(m.events, from, to, nearestEvent(m.events, from, to, to, isLoss)))
 	before, after := m.engines(e.before), m.engines(e.after)
 	if ev == nil || after > (1-moved)*before {
 		return Cause{}, false

@@ -80,7 +80,33 @@ func eventBehind(m *measurements, c *comparison, which condition, name CauseName
 	case condSpeed, condLimit:
 		want = isSlowEngine
 	}
-	return decisionBehind(m, nearestEvent(m.events, from, to, c.began(m, which), want))
+	return decisionBehind(m, joinedEvents(m.events, from, to, nearestEvent(m.events, from, to, c.began(m, which), want)))
+}
+
+// mostNamed bounds the engines that are named where several went at once.
+const mostNamed = 4
+
+// joinedEvents is an engine's loss with those of others in the same time.
+func joinedEvents(events []Event, from, to time.Time, first *Event) *Event {
+	if first == nil || !isLoss(*first) {
+		return first
+	}
+	joined, more := *first, 0
+	for i := range events {
+		ev := &events[i]
+		switch {
+		case ev == first || ev.Kind != first.Kind || ev.At.Before(from) || ev.At.After(to) || ev.Text == first.Text:
+		case more < mostNamed-1:
+			joined.Text += ", " + ev.Text
+			more++
+		default:
+			more++
+		}
+	}
+	if more >= mostNamed {
+		joined.Text += fmt.Sprintf(", and %d more", more-mostNamed+1)
+	}
+	return &joined
 }
 
 // isSlowEngine reports whether the keeper found an engine slower than the others.

@@ -109,8 +109,8 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 		out = append(out, unready...)
 	}
 	for _, decide := range []candidate{
-		configChange, ofRegime, kvLimited, p.ownLimit, p.otherRuns, p.drops,
-		p.throttle, staleWait, handover, p.straggler, p.adapterLoads,
+		configChange, ofRegime, kvLimited, adapterSlots, p.slowFromTheStart, p.ownLimit, p.otherRuns, p.drops, p.throttle,
+		staleWait, handover, p.straggler, p.adapterLoads,
 	} {
 		c, ok := decide(m, reg, e)
 		if !ok || c.Decision == notACause || named(out, c.Name) {

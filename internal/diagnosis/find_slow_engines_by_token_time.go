@@ -1,10 +1,13 @@
 package diagnosis
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -78,6 +81,56 @@ func engineSpeeds(m *measurements, steps []int) map[rollout.EngineID]float64 {
 		sec[id] /= tokens[id]
 	}
 	return sec
+}
+
+const (
+	// alikeLoads is how far the loads of two engines may be apart for their times to be compared.
+	alikeLoads = 1.5
+	// apartAlways is how many times as slow as the fastest ones an engine is that is slow from the start.
+	apartAlways = 1.5
+)
+
+// slowAlways lists the engines that take much longer for a token than the fastest at about the same load, and how many
+// times as fast as now the fleet would be if they were like those.
+func slowAlways(m *measurements, steps []int) (names []string, faster float64) {
+	took, load := engineSpeeds(m, steps), map[rollout.EngineID]float64{}
+	for _, i := range steps {
+		for _, v := range m.steps[i].view().Engines {
+			load[v.Engine] += v.InFlight
+		}
+	}
+	fastest := rollout.EngineID("")
+	for _, id := range slices.Sorted(maps.Keys(took)) {
+		if fastest == "" || took[id] < took[fastest] {
+			fastest = id
+		}
+	}
+	done, n := 0.0, 0.0
+	for _, id := range slices.Sorted(maps.Keys(took)) {
+		ratio := took[id] / took[fastest]
+		if ratio > apartAlways && load[id] < alikeLoads*load[fastest] {
+			names = append(names, string(id))
+		} else {
+			ratio = 1
+		}
+		done, n = done+1/ratio, n+1
+	}
+	return names, n / max(done, 1e-9)
+}
+
+// slowFromTheStart weighs engines that were slower than the others in all steps.
+func (p *predictions) slowFromTheStart(m *measurements, reg *regime, e effect) (Cause, bool) {
+	names, faster := slowAlways(m, e.after)
+	if len(names) == 0 {
+		return Cause{}, false
+	}
+	text := fmt.Sprintf("engines %s take more than %s times as long for a token as the fastest, at about the same load",
+		strings.Join(names, ", "), units.Number(apartAlways))
+	one := decided(CauseEngineSlow, e.weigh(p.gain(reg, change{engineTime: 1 / faster})), text, Modelled)
+	one.Evidence = []Evidence{{text, Measured}}
+	one.Fix = fix(m, "if they are not of a slower kind: take them out, one after another, and put others in their place",
+		"millrace engine remove "+names[0])
+	return one, true
 }
 
 // engineIn is the engine that an event's text names: "engine e2 is slow: ...".

@@ -89,8 +89,11 @@ func causeOfChange(m *measurements, e effect, c *comparison, change changedCondi
 	case condPlayed:
 		one.Name, one.Text = dropsCause(m, c, one.Text)
 	case condSpeed:
-		which := slowEngines(m, c)
-		one.Text += which
+		if now := m.adaptersOver(c.after); now.short() && !m.adaptersOver(c.left[condRequestSec]).short() {
+			one.Name, one.Text = CauseAdapterSlots, now.text()+": "+one.Text
+			break
+		}
+		one.Text += slowEngines(m, c)
 	case condLimit:
 		if m.in.Spec.Dispatch.MaxInFlightPerEngine == 0 && slowEngineEvent(m, c, condLimit) != nil {
 			one.Name = CauseEngineSlow

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
-
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -53,6 +53,13 @@ func TestWhatChanged(t *testing.T) {
 			diagnosis.CauseLongerGames, "requests, had 70"},
 		{"the same requests take longer", grown, func(in *diagnosis.Input) { groups(in, sameRequests) },
 			diagnosis.CauseEngineSlow, "times as slow for the same tokens"},
+		{"games use more adapters than a batch holds", grown, func(in *diagnosis.Input) {
+			in.AdapterSlots = 1
+			groups(in, func(g *steprecord.GroupView) {
+				sameRequests(g)
+				g.MinVersion = rollout.PolicyVersion(1 + g.Seq%3)
+			})
+		}, diagnosis.CauseAdapterSlots, "--max-loras of the engines is 1"},
 		{"completions are longer", grown, func(in *diagnosis.Input) {
 			groups(in, func(g *steprecord.GroupView) {
 				sameRequests(g)

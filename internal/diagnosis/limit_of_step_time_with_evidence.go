@@ -12,11 +12,12 @@ const gapShare = 0.20
 // regime is the limit of the step time, with its evidence. It is never changed once it is returned.
 type regime struct {
 	Regime
-	slots   slotUse
-	memory  kvUse
-	latency groupLatency
-	speed   engineSpeed
-	missing []string // evidence that would be needed to say more
+	slots    slotUse
+	memory   kvUse
+	adapters adapterUse
+	latency  groupLatency
+	speed    engineSpeed
+	missing  []string // evidence that would be needed to say more
 }
 
 // regimeOf is the second stage: it measures what limits the step time.
@@ -24,7 +25,8 @@ func regimeOf(m *measurements) regime {
 	stepSec := m.mean(m.present, (*step).seconds)
 	memory := m.kvOver(m.present)
 	slots := slotUseOf(m, stepSec, memory.short())
-	reg := regime{slots: slots, memory: memory, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots)}
+	reg := regime{slots: slots, memory: memory, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots),
+		adapters: m.adaptersOver(m.present)}
 	reg.StepSec = stepSec
 	reg.ComputeSec = m.mean(m.present, (*step).compute)
 	reg.Depth = m.depth()
@@ -47,6 +49,8 @@ func (reg *regime) choose(m *measurements) (RegimeKind, Resource) {
 		return NoRegime, ""
 	case full && reg.memory.short():
 		return CapacityBound, EngineMemory
+	case reg.shortOfAdapters(m):
+		return CapacityBound, AdapterSlots
 	case full:
 		return CapacityBound, EngineSlots
 	case !reg.latency.prompt && m.startGap() >= gapShare*reg.StepSec:
@@ -108,7 +112,7 @@ func (reg *regime) evidence(m *measurements) []Evidence {
 	if interval, ok := m.arrivalInterval(); ok {
 		say("a batch's worth of groups arrived every %s", units.Seconds(interval))
 	}
-	if reg.slots.queueing() && reg.slots.share < queueingSlots {
+	if reg.slots.queueing() && reg.slots.share < queueingSlots && reg.Resource != AdapterSlots {
 		say("requests stand in line beside free slots: their adapter is not loaded there, or a limit is lower than told")
 	}
 	if c := m.cycle; c != nil {

@@ -164,6 +164,9 @@ func becauseOfRegime(reg *regime) string {
 			units.Percent(1-reg.slots.share), reg.speed.onlySlower())
 	case reg.Resource == EngineMemory:
 		return "because the engines' KV caches are full: " + reg.memory.text()
+	case reg.Resource == AdapterSlots:
+		return fmt.Sprintf("because %s: requests wait for each other's adapters, beside %s of the request slots that are "+
+			"free", reg.adapters.text(), units.Percent(1-reg.slots.share))
 	case reg.Kind == UndecidedRegime:
 		return fmt.Sprintf("because a batch's games take %s, of which a depth of %d hides %s; whether engines with "+
 			"%s requests in flight have room or are saturated cannot be told from the loads that the run has seen",

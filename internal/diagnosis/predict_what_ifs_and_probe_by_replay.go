@@ -181,6 +181,9 @@ func whatIf(model *replayModel, fact Fit, c whatIfChange) WhatIf {
 	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
 	w.widen(fact)
 	w.otherCurves(model, c)
+	if (model.unlike || c.deeper && model.blurred) && w.Outcome == Helps {
+		w.Outcome = MayHelp
+	}
 	return w
 }
 
@@ -195,7 +198,7 @@ const (
 func (w *WhatIf) widen(fact Fit) {
 	off := leastOff + fact.MedianError + offByChange*math.Abs(math.Log(w.StepSec/fact.StepSec))
 	w.LowSec, w.HighSec = w.StepSec*(1-off), w.StepSec*(1+off)
-	unsure := fact.MedianError > explained/2 && w.LowSec < (1-2*minGain)*fact.StepSec
+	unsure := w.LowSec < (1-2*minGain)*fact.StepSec
 	poor := fact.MedianError > 0.8*explained || w.HighSec > (1-minGain/2)*fact.StepSec
 	if w.Outcome == Helps && poor || w.Outcome == HelpsNot && unsure {
 		w.Outcome = MayHelp

@@ -192,6 +192,8 @@ const (
 	EngineSpeed Resource = "engine_speed"
 	// EngineMemory: the engines' KV caches are full, and requests wait inside them or are preempted, beside free slots.
 	EngineMemory Resource = "kv_memory"
+	// AdapterSlots: games use more adapters at once than an engine has in a batch, and requests wait for each other's.
+	AdapterSlots Resource = "adapter_slots"
 )
 
 // Regime is what limits the step time, with what was measured of it.
@@ -303,15 +305,16 @@ const (
 	CauseHandover    CauseName = "handover" // a batch that is ready is slow to reach the trainer
 
 	// The engines.
-	CauseEngineSlow  CauseName = "engine_slow" // a token takes longer, at the same load
-	CauseAdapterLoad CauseName = "adapter_load"
-	CauseEngineLost  CauseName = "engine_lost"
-	CauseEngineBack  CauseName = "engine_back" // lost, and returned
-	CauseScaleDown   CauseName = "scale_down"
-	CauseColdEngines CauseName = "cold_engines"
-	CauseOwnLimit    CauseName = "own_limit" // the run may have fewer requests in flight than the engines take
-	CauseOtherWork   CauseName = "other_work"
-	CauseKVLimited   CauseName = "kv_limited" // their KV caches are full before their slots are
+	CauseEngineSlow   CauseName = "engine_slow" // a token takes longer, at the same load
+	CauseAdapterLoad  CauseName = "adapter_load"
+	CauseAdapterSlots CauseName = "adapter_slots" // a batch holds fewer adapters than games use
+	CauseEngineLost   CauseName = "engine_lost"
+	CauseEngineBack   CauseName = "engine_back" // lost, and returned
+	CauseScaleDown    CauseName = "scale_down"
+	CauseColdEngines  CauseName = "cold_engines"
+	CauseOwnLimit     CauseName = "own_limit" // the run may have fewer requests in flight than the engines take
+	CauseOtherWork    CauseName = "other_work"
+	CauseKVLimited    CauseName = "kv_limited" // their KV caches are full before their slots are
 
 	// The work of a batch: seconds per token x tokens per request x requests per game x games per batch.
 	CauseLongerCompletions CauseName = "longer_completions"

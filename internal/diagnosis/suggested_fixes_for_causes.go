@@ -45,6 +45,8 @@ func fixOf(m *measurements, c *comparison, one Cause) *Fix {
 		return slowEngineFix(m, c)
 	case CauseEngineLost, CauseScaleDown:
 		return fewerEnginesFix(m, c, one)
+	case CauseAdapterSlots:
+		return adapterSlotsFix(m)
 	case CauseOtherWork:
 		return fix(m, "let the other runs end or pause, or add engines for both", m.moreEngines())
 	case CauseOwnLimit:

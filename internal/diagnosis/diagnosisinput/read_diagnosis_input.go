@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/run/alarm"
 	"github.com/millrace/millrace/internal/scaling"
@@ -81,7 +82,12 @@ func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (dia
 	if from > 0 && len(records) > 0 { // earlier events explain none of these steps
 		since = records[0].Service.FirstAskedAt
 	}
-	if in.Alarms, err = r.alarms(ctx, status); err != nil {
+	engines, err := r.Registry.List(ctx)
+	if err != nil {
+		return diagnosis.Input{}, fmt.Errorf("list engines: %w", err)
+	}
+	in.AdapterSlots = enginestate.FewestSlots(engines)
+	if in.Alarms, err = r.alarms(ctx, status, engines); err != nil {
 		return diagnosis.Input{}, fmt.Errorf("look for alarms: %w", err)
 	}
 	if in.Scaling, err = r.scaling(ctx); err != nil {
@@ -97,16 +103,13 @@ func (r Reader) Read(ctx context.Context, run rollout.RunName, asked Steps) (dia
 }
 
 // alarms lists what stops a run's games now.
-func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus) ([]runstatus.Alarm, error) {
+func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus, engines []enginestate.Engine,
+) ([]runstatus.Alarm, error) {
 	attempts, err := r.Buffer.AttemptCounts(ctx, status.Spec.Name)
 	if err != nil {
 		return nil, err
 	}
 	workers, err := r.Workers.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	engines, err := r.Registry.List(ctx)
 	if err != nil {
 		return nil, err
 	}

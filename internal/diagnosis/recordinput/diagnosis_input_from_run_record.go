@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
 
 // Of is the input of a recorded run's diagnosis.
@@ -18,6 +19,7 @@ func Of(r *runrecord.Record) (diagnosis.Input, error) {
 		Departures: r.Departures, RewardVariance: r.Run.RewardVariance, Throttle: r.Run.Throttle,
 		Alarms: r.Alarms, NotLookedAt: append([]string{}, r.Gaps...),
 	}
+	in.AdapterSlots = enginestate.FewestSlots(r.Engines)
 	for _, e := range r.Events {
 		Add(&in, e)
 	}

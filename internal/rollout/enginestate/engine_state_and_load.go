@@ -69,6 +69,17 @@ func (e Engine) Limit() int {
 	return max(1, e.MaxInFlight/2)
 }
 
+// FewestSlots is the fewest adapters that one of the engines that tell has room for in a batch; 0: none tells.
+func FewestSlots(engines []Engine) int {
+	least := 0
+	for _, e := range engines {
+		if n := e.AdapterSlots; n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
 // EngineLoad is the latest sample of an engine's own metrics.
 type EngineLoad struct {
 	At time.Time `json:"at,omitzero"`

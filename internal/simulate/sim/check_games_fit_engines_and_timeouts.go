@@ -15,6 +15,9 @@ import (
 func (c *checker) sizes(s *Setup) {
 	profile := c.profile(&s.Fleet)
 	d := s.Workload.Distribution
+	if each := time.Duration(float64(s.Fleet.CallTime) * cmp.Or(s.Fleet.TimeFactor, 1)); each > 0 {
+		c.limits(s, cmp.Or(d, &workload.Distribution{}), each, "fleet.call_time")
+	}
 	if d == nil || !c.sound("workload.distribution") {
 		return
 	}
@@ -30,7 +33,10 @@ func (c *checker) sizes(s *Setup) {
 	c.fail(prompt+output > kv, "workload.distribution.prompt_tokens.mean",
 		"prompts of up to %d tokens with answers of %d do not fit the KV cache of one engine, %d tokens (profile %s)",
 		prompt, output, kv, profile.Name)
-	c.limits(s, d, profile)
+	cost := profile.Cost(cmp.Or(s.Fleet.TimeFactor, 1))
+	tokens := time.Duration(max(0, d.Output.Mean-1))
+	answer := cost.Duration(batch.Work{Prefill: 1}) + tokens*cost.Duration(batch.Work{Decoding: 1})
+	c.limits(s, d, answer, "profile "+profile.Name)
 }
 
 // profile is the fleet's, if it has one that can be read.
@@ -48,14 +54,11 @@ func (c *checker) profile(f *Fleet) *enginemodel.Profile {
 	return profile
 }
 
-// limits holds the spec's timeouts to the shortest time that a game takes on an engine of its own.
-func (c *checker) limits(s *Setup, d *workload.Distribution, profile *enginemodel.Profile) {
-	cost := profile.Cost(cmp.Or(s.Fleet.TimeFactor, 1))
-	tokens := time.Duration(max(0, d.Output.Mean-1))
-	answer := cost.Duration(batch.Work{Prefill: 1}) + tokens*cost.Duration(batch.Work{Decoding: 1})
+// limits holds the spec's timeouts to the shortest time that an answer, a phase and a game take on an engine.
+func (c *checker) limits(s *Setup, d *workload.Distribution, answer time.Duration, by string) {
 	c.fail(s.Timeouts.Completion > 0 && answer > s.Timeouts.Completion.Std(), "timeouts.completion",
-		"%v is less than one answer of %.0f tokens takes, %v at least (profile %s)", s.Timeouts.Completion, d.Output.Mean,
-		answer.Round(time.Millisecond), profile.Name)
+		"%v is less than one answer takes, %v at least (%s): every request would end without one", s.Timeouts.Completion,
+		answer.Round(time.Millisecond), by)
 	phase := answer + time.Duration(d.Env.Mean*float64(time.Second))
 	c.fail(s.Timeouts.PhaseLimit() > 0 && phase > s.Timeouts.PhaseLimit().Std(), "timeouts.phase",
 		"%v is less than one phase takes, %v at least: every game would fail", s.Timeouts.PhaseLimit(),

@@ -68,7 +68,7 @@ func Run(ctx context.Context, s Setup, o Options) (Result, error) {
 func (p *pipeline) result() Result {
 	in := p.input
 	in.Records, in.Departures = p.trainer.records, p.buffer.Departures()
-	in.Over = p.status.State.Over()
+	in.Over, in.AdapterSlots = p.status.State.Over(), p.adapterSlots()
 	in.RewardVariance, in.Throttle = p.status.RewardVariance, p.status.Throttle
 	wall := time.Duration(0)
 	if n := len(p.trainer.records); n > 0 {

@@ -175,6 +175,10 @@ func (p *pipeline) moved() { p.progress = p.now() }
 // stuck says why a run never ends.
 func (p *pipeline) stuck(why string) error {
 	c := p.buffer.Counts()
+	if n := p.fleet.Totals().TimedOut; n > p.answers {
+		why += fmt.Sprintf("; %d requests ended without an answer after timeouts.completion, %v", n,
+			p.setup.Timeouts.Completion)
+	}
 	return fmt.Errorf("the run stands still at step %d, %v after its start: %s; %d groups are queued, %d in flight, "+
 		"%d ready, %d engines serve", p.trainer.step, p.now().Round(time.Second), why, c.Queued, c.InFlight, c.Ready,
 		p.serving())

@@ -15,6 +15,7 @@ type causeName = diagnosis.CauseName
 // Causes as the suite names them.
 const (
 	AdapterLoad       = diagnosis.CauseAdapterLoad
+	AdapterSlots      = diagnosis.CauseAdapterSlots
 	Checkpoint        = diagnosis.CauseCheckpoint
 	ColdEngines       = diagnosis.CauseColdEngines
 	Config            = diagnosis.CauseConfig

@@ -107,6 +107,16 @@ func simEngineCases() []Case {
 				}
 			})
 		}, ColdEngines),
+		simCase("few-adapter-slots", "engines have one adapter in a batch, and games of several versions are played",
+			func(n int) simRun {
+				return slots(n).depth(4).set(func(s *sim.Setup) {
+					s.Fleet.MaxLoRAs, s.Fleet.Engines, s.Fleet.TimeFactor = 1, n, 0.45
+				})
+			}, AdapterSlots),
+		simCase("half-slow-always", "half of the engines take 3 times as long, from the start", func(n int) simRun {
+			r := slots(n)
+			return r.at(0, func(c *sim.Control) { c.Slow(3, false, r.half()...) })
+		}, EngineSlow),
 		simCase("long-all-slow", "all engines take 3 times as long, where games are long", func(n int) simRun {
 			return long(n).hit(func(c *sim.Control) { c.Slow(3, false, c.All()...) })
 		}, EngineSlow),

@@ -22,6 +22,7 @@ type Totals struct {
 	Cancelled    int64
 	Held         int64 // neither completed, nor rejected, nor cancelled
 	Redispatched int64
+	TimedOut     int64 // tries that took too long
 	// Worked is the tokens of engines that take requests, counted as they work and not when a request ends.
 	Worked Tokens
 }

@@ -196,6 +196,7 @@ func (h *timeoutHandler) Happen(now time.Duration, slot uint64) {
 	if q.engine == nil {
 		return
 	}
+	f.totals.TimedOut++
 	f.stop(now, q)
 	f.endTry(now, q, dispatch.TimedOut)
 }
