@@ -105,6 +105,10 @@ scaling-trials: ## try the scaling policies on 260 random runs in virtual time (
 	@mkdir -p .millrace
 	@go run -C trials ./scaling/scalingtrials -page scaling/results.md -figure scaling/scaling.svg -sums scaling/scaling-sums.svg
 
+.PHONY: off-policy
+off-policy: ## reward against steps and time at buffer depths 1, 2 and 4: a table, and the figure of docs/learning.md (minutes)
+	@go run -C trials ./offpolicy -figure offpolicy/off-policy.svg
+
 # Tests are linked without tables for a debugger, in three quarters of the time.
 LINK = -ldflags=-w
 .PHONY: test

@@ -2,6 +2,7 @@ package demotrainer
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,9 +23,9 @@ const maxRatio = 2
 // maxRatioError is more than comes of rounding.
 const maxRatioError = 1e-3
 
-// learner trains the softmax policy that simulated engines serve: each step is one step of REINFORCE along the batch's
+// Learner trains the softmax policy that simulated engines serve: each step is one step of REINFORCE along the batch's
 // advantages.
-type learner struct {
+type Learner struct {
 	rate        float64
 	sampling    rollout.Sampling
 	model       *pseudolm.Model
@@ -32,12 +33,29 @@ type learner struct {
 	policy      *pseudolm.Policy
 }
 
-// newLearner begins with the weights that came of the steps before this one, which are in the adapter of that number.
-func newLearner(rate float64, s runspec.Spec, dir string, step int64) (*learner, error) {
+// NewLearner begins with an untrained policy.
+func NewLearner(rate float64, sampling rollout.Sampling) *Learner {
 	const remembered = 1024 // more than tic-tac-toe has sets of free squares
 	tokens := tokenizer.New()
-	l := &learner{rate: rate, sampling: s.Sampling, model: pseudolm.New(tokens), policy: new(pseudolm.Policy),
+	return &Learner{rate: rate, sampling: sampling, model: pseudolm.New(tokens), policy: new(pseudolm.Policy),
 		constraints: constraint.NewCompiler(tokens, remembered)}
+}
+
+// Policy is the newest one; it does not change any more.
+func (l *Learner) Policy() *pseudolm.Policy { return l.policy }
+
+// Learn takes a step on a batch as the API answers it.
+func (l *Learner) Learn(body io.Reader) error {
+	b, err := readBatch(body)
+	if err == nil {
+		_, err = l.learn(b)
+	}
+	return err
+}
+
+// resumeLearner goes on with the weights that came of the steps before this one, in the adapter of that number.
+func resumeLearner(rate float64, s runspec.Spec, dir string, step int64) (*Learner, error) {
+	l := NewLearner(rate, s.Sampling)
 	if step == 0 {
 		return l, nil
 	}
@@ -54,7 +72,7 @@ func newLearner(rate float64, s runspec.Spec, dir string, step int64) (*learner,
 }
 
 // tensors is the policy as an adapter has it.
-func (l *learner) tensors() []tensor {
+func (l *Learner) tensors() []tensor {
 	return []tensor{{name: pseudolm.PolicyTensor, shape: []int{len(l.policy)}, values: l.policy[:]}}
 }
 
@@ -67,7 +85,7 @@ type replayed struct {
 
 // learn takes a step. It reports by how much the ratio of its own probability to the engine's is off 1, for tokens of
 // the newest version.
-func (l *learner) learn(b *batch) (ratioError float64, err error) {
+func (l *Learner) learn(b *batch) (ratioError float64, err error) {
 	turns, err := l.replay(b)
 	if err != nil {
 		return 0, err
@@ -108,7 +126,7 @@ func (l *learner) learn(b *batch) (ratioError float64, err error) {
 }
 
 // replay finds the decisions of a batch's turns.
-func (l *learner) replay(b *batch) ([]replayed, error) {
+func (l *Learner) replay(b *batch) ([]replayed, error) {
 	p := pseudolm.DefaultParams()
 	p.Temperature, p.TopP, p.TopK = l.sampling.Temperature, l.sampling.TopP, max(l.sampling.TopK, 0)
 	var turns []replayed

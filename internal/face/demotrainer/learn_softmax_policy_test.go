@@ -34,7 +34,7 @@ func TestLearnsAndControlsDoNot(t *testing.T) {
 		t.Run(arm.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(2) {
-				l := learnerOf(t, arm.rate)
+				l := learnerOf(arm.rate)
 				rng := rand.New(rand.NewPCG(seed, 0))
 				sum := 0.0
 				for step := range int64(steps) {
@@ -61,7 +61,7 @@ func TestLearnsAndControlsDoNot(t *testing.T) {
 // Engines that do not serve the policy are not trained on.
 func TestLearnerRefusesOtherEngines(t *testing.T) {
 	t.Parallel()
-	l := learnerOf(t, DefaultLearningRate)
+	l := learnerOf(DefaultLearningRate)
 	b := l.play(t, 0, rand.New(rand.NewPCG(1, 1)))
 	if _, err := l.learn(b); err != nil {
 		t.Fatal(err)
@@ -74,35 +74,30 @@ func TestLearnerRefusesOtherEngines(t *testing.T) {
 // A trainer that is killed goes on with the weights that it has published.
 func TestLearnerGoesOnFromItsAdapter(t *testing.T) {
 	t.Parallel()
-	l, dir := learnerOf(t, DefaultLearningRate), t.TempDir()
+	l, dir := learnerOf(DefaultLearningRate), t.TempDir()
 	if _, err := l.learn(l.play(t, 0, rand.New(rand.NewPCG(1, 1)))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := writeAdapter(dir, "run-v1", adapterConfig("model", 8), l.tensors(), 0); err != nil {
 		t.Fatal(err)
 	}
-	again, err := newLearner(DefaultLearningRate, runspec.Spec{Name: "run"}, dir, 1)
+	again, err := resumeLearner(DefaultLearningRate, runspec.Spec{Name: "run"}, dir, 1)
 	if err != nil || *again.policy != *l.policy || *again.policy == (pseudolm.Policy{}) {
 		t.Errorf("other weights, or none: %v", err)
 	}
-	if _, err := newLearner(DefaultLearningRate, runspec.Spec{Name: "run"}, dir, 2); err == nil {
+	if _, err := resumeLearner(DefaultLearningRate, runspec.Spec{Name: "run"}, dir, 2); err == nil {
 		t.Error("it goes on without the weights of step 2")
 	}
 }
 
 var words = tokenizer.New()
 
-func learnerOf(t *testing.T, rate float64) *learner {
-	t.Helper()
-	l, err := newLearner(rate, runspec.Spec{Sampling: rollout.Sampling{Temperature: 1, TopP: 1}}, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+func learnerOf(rate float64) *Learner {
+	return NewLearner(rate, rollout.Sampling{Temperature: 1, TopP: 1})
 }
 
 // play is a batch of 8 groups of 8 games against the random opponent, sampled as an engine samples.
-func (l *learner) play(t *testing.T, step int64, rng *rand.Rand) *batch {
+func (l *Learner) play(t *testing.T, step int64, rng *rand.Rand) *batch {
 	t.Helper()
 	env, err := tictactoe.New(tictactoe.Config{Opponent: tictactoe.RandomOpponent})
 	if err != nil {
@@ -135,7 +130,7 @@ func (l *learner) play(t *testing.T, step int64, rng *rand.Rand) *batch {
 }
 
 // turn has the policy make a move.
-func (l *learner) turn(t *testing.T, g *group, game episode.Game, step int64, seed uint64) turn {
+func (l *Learner) turn(t *testing.T, g *group, game episode.Game, step int64, seed uint64) turn {
 	t.Helper()
 	prompts, err := game.Prompts()
 	if err != nil {

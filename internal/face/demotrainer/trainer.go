@@ -141,7 +141,7 @@ type trainer struct {
 
 	generation int64
 	version    int64    // newest published
-	learner    *learner // nil: it only seems to train
+	learner    *Learner // nil: it only seems to train
 	spec       runspec.Spec
 	dir        string
 }
@@ -195,7 +195,7 @@ func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 	t.say("attached to %s as generation %d at step %d of %d, policy version %d", t.cfg.Run, t.generation,
 		attached.NextStep, t.spec.Steps, t.version)
 	if t.cfg.Learn {
-		if t.learner, err = newLearner(t.cfg.LearningRate, t.spec, t.dir, attached.NextStep); err != nil {
+		if t.learner, err = resumeLearner(t.cfg.LearningRate, t.spec, t.dir, attached.NextStep); err != nil {
 			return 0, err
 		}
 	}

@@ -203,6 +203,6 @@ func TestPolicyAdapters(t *testing.T) {
 	base := r.completion(fmt.Sprintf(ask, fast().Model)).Choices[0].Logprobs.TokenLogprobs[0]
 	tuned := r.completion(fmt.Sprintf(ask, "run-v1")).Choices[0].Logprobs.TokenLogprobs[0]
 	if math.Abs(base+math.Ln2) > 1e-9 || math.Abs(tuned+math.Ln2) < 1e-3 {
-		t.Errorf("log-probabilities of one of two answers: base %g, want %g; adapter %g, want another", base, -math.Ln2, tuned)
+		t.Errorf("log-probabilities of one of two answers: base %g, want %g; adapter %g", base, -math.Ln2, tuned)
 	}
 }
