@@ -100,7 +100,7 @@ func TestWarmUpFailsAsGamesDo(t *testing.T) {
 func TestOrderedScenarios(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
-	rows := `{"prompt": "zero", "answer": 0}` + "\n" + `{"prompt": "one", "answer": 1}`
+	rows := `{"prompt": "the zeroth", "answer": 0}` + "\n" + `{"prompt": "the first", "answer": 1}`
 	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestOrderedScenarios(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, want := range []string{"zero", "one", "zero", "one"} {
+	for i, want := range []string{"the zeroth", "the first", "the zeroth", "the first"} {
 		asked := e.seen[i]
 		if asked.Prompt != "" || len(asked.Messages) != 1 || asked.Messages[0].Content != want || asked.PromptTokens == 0 {
 			t.Errorf("group %d is asked %+v, want %q", i, asked, want)
