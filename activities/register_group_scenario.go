@@ -28,6 +28,9 @@ func (a *Activities) PrepareGroup(ctx context.Context, plan GroupPlan) (Prepared
 		_, err = at.register(ctx, at.player(env))
 		return Prepared{WarmUp: warmer(env) != nil}, err
 	})
+	if code := failureCode(err); rollout.KindOf(err) != rollout.Retryable || code == rollout.CodeEnvironmentHung {
+		at.report(code, err, final(err)) // no game of the group has been tried, which would tell
+	}
 	return prepared, typed(err)
 }
 

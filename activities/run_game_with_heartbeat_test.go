@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -581,6 +582,24 @@ func TestScenarioThatHangsFailsInTime(t *testing.T) {
 		s.plan.Timeouts.Phase = s.plan.Timeouts.Episode // an hour; the activity has ten minutes
 		_, err := s.env.ExecuteActivity(s.acts.PrepareGroup, s.plan)
 		wantCode(t, err, rollout.CodeEnvironmentHung, false)
+		if !slices.Equal(s.buffer.failed, []rollout.Code{rollout.CodeEnvironmentHung}) {
+			t.Errorf("counted as failed: %v", s.buffer.failed)
+		}
 		close(hang)
+	})
+}
+
+// A group that cannot begin counts as a failed try, with its error: no game of it is tried, and nothing else would tell
+// why the run stands still.
+func TestScenarioThatFailsIsCounted(t *testing.T) {
+	onStand(t, "", func(string) { panic("no such file") }, 0, 0, func(s *stand) {
+		_, err := s.env.ExecuteActivity(s.acts.PrepareGroup, s.plan)
+		wantCode(t, err, rollout.CodeEnvironmentPanic, true)
+		if !slices.Equal(s.buffer.failed, []rollout.Code{rollout.CodeEnvironmentPanic}) {
+			t.Errorf("counted as failed: %v", s.buffer.failed)
+		}
+		if told := fmt.Sprint(s.events); !strings.Contains(told, "no such file") {
+			t.Errorf("told: %s", told)
+		}
 	})
 }
