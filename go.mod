@@ -9,6 +9,7 @@ require (
 	github.com/axiomhq/axiom-go v0.25.0
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/cockroachdb/datadriven v1.0.3
+	github.com/coder/websocket v1.8.15
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/goccy/go-yaml v1.19.2
 	github.com/itchyny/gojq v0.12.20

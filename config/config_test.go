@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/game/tictactoe"
@@ -33,6 +34,7 @@ var update = flag.Bool("update", false, "write the files under schema and testda
 // environments are the real ones.
 func environments() specfile.Environments {
 	return specfile.Environments{
+		openenv.Kind:   func(o json.RawMessage) error { _, err := openenv.FromOptions(o); return err },
 		promptset.Kind: func(o json.RawMessage) error { _, err := promptset.FromOptions(o); return err },
 		tictactoe.Kind: func(o json.RawMessage) error { _, err := tictactoe.FromOptions(o); return err },
 		"diplomacy":    func(o json.RawMessage) error { _, err := diplomacyenv.FromOptions(o); return err },

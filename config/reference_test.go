@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/settings"
@@ -29,7 +30,8 @@ func TestReferenceHasEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, defaults := range map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(),
-		promptset.Kind: promptset.DefaultConfig(), tictactoe.Kind: tictactoe.Config{}} {
+		openenv.Kind: openenv.DefaultConfig(), promptset.Kind: promptset.DefaultConfig(),
+		tictactoe.Kind: tictactoe.Config{}} {
 		_, section, ok := strings.Cut(string(page), "\n### `kind: "+kind+"`\n")
 		if !ok {
 			t.Errorf("there is nothing about %s", kind)

@@ -36,10 +36,14 @@ const (
 	CodeEnvironmentHung  Code = "environment_hung"  // a call of the environment does not return
 	CodeEnvironmentPanic Code = "environment_panic" // a call of the environment panicked
 	CodeEnvironment      Code = "environment"       // the run's environment cannot be made
-	CodeScenario         Code = "scenario"          // the environment has no scenario for the group
-	CodeResult           Code = "result"            // the environment has no reward for an agent that took part
-	CodeBadTurn          Code = "bad_turn"          // a turn that cannot be trained on
-	CodeNoPolicy         Code = "no_policy"         // an agent is to be played by a policy that the run does not have
+	// An environment elsewhere does not answer: the game waits for it.
+	CodeEnvironmentUnavailable Code = "environment_unavailable"
+	// An environment elsewhere did not come to where it was, with the same seed and actions.
+	CodeNotDeterministic Code = "environment_not_deterministic"
+	CodeScenario         Code = "scenario"  // the environment has no scenario for the group
+	CodeResult           Code = "result"    // the environment has no reward for an agent that took part
+	CodeBadTurn          Code = "bad_turn"  // a turn that cannot be trained on
+	CodeNoPolicy         Code = "no_policy" // an agent is to be played by a policy that the run does not have
 )
 
 // How a request fails at the dispatcher.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 
@@ -29,6 +30,9 @@ var kinds = map[string]kind{
 	diplomacyenv.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return diplomacyenv.FromOptions(o) },
 		view:  func(game []byte, name string) (any, error) { return diplomacyenv.SavedGame(game, name) },
+	},
+	openenv.Kind: {
+		build: func(o json.RawMessage) (episode.Environment, error) { return openenv.FromOptions(o) },
 	},
 	promptset.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return promptset.FromOptions(o) },

@@ -50,7 +50,8 @@ type Opposed interface {
 	Policies() []string
 }
 
-// Game is one game in progress. It is used by one goroutine at a time.
+// Game is one game in progress. It is used by one goroutine at a time. One that holds something, such as a connection,
+// is an io.Closer, and closed when its attempt is over.
 type Game interface {
 	// Phase names the phase to be played next. Done tells that none is left.
 	Phase() string

@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -43,7 +44,8 @@ func (s *stage) call(name string, f func() error) error {
 	return err
 }
 
-// shielded makes a failure of what f returns or panics with.
+// shielded makes a failure of what f returns or panics with; an environment that is somewhere else has failures of its
+// own, which may pass.
 func shielded(name string, f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -51,6 +53,10 @@ func shielded(name string, f func() error) (err error) {
 		}
 	}()
 	if err := f(); err != nil {
+		var known *rollout.Failure
+		if errors.As(err, &known) {
+			return err
+		}
 		return rollout.Fail(rollout.GameFault, rollout.Code(name), err)
 	}
 	return nil

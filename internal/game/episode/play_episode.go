@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,6 +68,9 @@ func (p *Player) Play(ctx context.Context, plan Plan, scenario []byte,
 	game, progress, err := p.open(plan, env, scenario, from)
 	if err != nil {
 		return rollout.Episode{}, nil, err
+	}
+	if c, ok := game.(io.Closer); ok {
+		defer func() { _ = c.Close() }() // a session elsewhere
 	}
 	if err := p.phases(ctx, plan, env, game, &progress); err != nil {
 		return rollout.Episode{}, nil, err

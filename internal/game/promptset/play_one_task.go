@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/fieldtext"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -19,9 +19,6 @@ type task struct {
 	Answers  []string          `json:"answers"` // each of which is right
 }
 
-// field is a row's field in a template.
-var field = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-
 // task makes a row a task.
 func (c *Config) task(row map[string]any) (t task, err error) {
 	if messages, given := row["messages"]; given && c.Chat && c.Template == "" {
@@ -31,7 +28,7 @@ func (c *Config) task(row map[string]any) (t task, err error) {
 		if template == "" {
 			template = "{prompt}"
 		}
-		t.Prompt, err = fill(template, row)
+		t.Prompt, err = fieldtext.Fill(template, row)
 	}
 	if err != nil {
 		return t, err
@@ -50,27 +47,6 @@ func (c *Config) task(row map[string]any) (t task, err error) {
 	}
 	t.Answers, err = answersOf(row[c.Verifier.Answer], c.Verifier.Answer)
 	return t, err
-}
-
-// fill is a template with a row's fields.
-func fill(template string, row map[string]any) (string, error) {
-	var missing error
-	text := field.ReplaceAllStringFunc(template, func(name string) string {
-		name = name[1 : len(name)-1]
-		switch v := row[name].(type) {
-		case string:
-			return v
-		case json.Number:
-			return v.String()
-		default:
-			missing = fmt.Errorf("field %q of the template is missing, or neither text nor number", name)
-			return ""
-		}
-	})
-	if missing == nil && text == "" {
-		missing = errors.New("the prompt is empty")
-	}
-	return text, missing
 }
 
 func messagesOf(v any) ([]rollout.Message, error) {

@@ -216,7 +216,7 @@ func TestBrokenRows(t *testing.T) {
 		`{"prompt": "two", "answer": 1} {}`,
 		`{"prompt": "fine", "answer": 1}`)
 	for seq, want := range []string{"", "line 2 of ", `line 3: field "answer" with the answer is missing`,
-		`line 4: field "prompt" of the template is missing`, "line 5 has 200032 bytes; a row has at most 65536",
+		`line 4: field "prompt" of the template: is missing`, "line 5 has 200032 bytes; a row has at most 65536",
 		"line 6", ""} {
 		_, err := env.ScenarioOf(rollout.GroupSeq(seq))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

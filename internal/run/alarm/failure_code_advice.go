@@ -22,6 +22,10 @@ func Advice(code rollout.Code, spec runspec.Spec) string {
 		return fmt.Sprintf("raise timeouts.episode (%v) in the spec of another run, or play shorter games", t.Episode)
 	case rollout.CodeEnvironmentHung:
 		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or fix the environment", t.PhaseLimit())
+	case rollout.CodeEnvironmentUnavailable:
+		return "start the environment's servers, and let them hold as many sessions as games are played; games go on then"
+	case rollout.CodeNotDeterministic:
+		return "the environment must draw all chance from the seed of its reset: else no game survives its worker"
 	case rollout.CodeEnvironmentPanic, rollout.CodeScenario, rollout.CodeResult, rollout.CodeBadTurn:
 		return "the environment is at fault: fix it; the worker's log has the stack"
 	case rollout.CodeEnvironment, rollout.CodeNoPolicy:
