@@ -1,11 +1,13 @@
 """Connect Four for two players, as an OpenEnv server: pip install openenv==0.10.0; python connect_four.py [PORT]."""
 
 import sys
+from typing import Any
 
 import uvicorn
 from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
 
 ROWS, COLUMNS = 6, 7
+LINES = [(1, 0), (0, 1), (1, 1), (1, -1)]
 
 
 class Drop(Action):
@@ -21,31 +23,38 @@ class Board(Observation):
 class ConnectFour(Environment):
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def reset(self, seed=None, episode_id=None, **_) -> Board:
-        self.columns, self.state_ = [[] for _ in range(COLUMNS)], State(episode_id=episode_id, step_count=0)
-        return self.seen(False)
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Board:
+        self.columns: list[str] = [""] * COLUMNS
+        self._state = State(episode_id=episode_id, step_count=0)
+        return self.seen(won=False)
 
-    def step(self, action: Drop, timeout_s=None, **_) -> Board:
-        mark = "XO"[self.state_.step_count % 2]
-        self.columns[action.column].append(mark)
-        self.state_.step_count += 1
-        return self.seen(self.wins(action.column, len(self.columns[action.column]) - 1, mark))
+    def step(self, action: Drop, timeout_s: float | None = None, **_: Any) -> Board:
+        x, mark = action.column, "XO"[self._state.step_count % 2]
+        self.columns[x] += mark
+        self._state.step_count += 1
+        return self.seen(won=any(self.four(x, len(self.columns[x]) - 1, *line, mark) for line in LINES))
 
-    def wins(self, x: int, y: int, mark: str) -> bool:
-        at = lambda x, y: 0 <= x < COLUMNS and 0 <= y < len(self.columns[x]) and self.columns[x][y] == mark
-        lines = [(1, 0), (0, 1), (1, 1), (1, -1)]
-        runs = [[at(x + k * dx, y + k * dy) for k in range(first, first + 4)] for dx, dy in lines for first in range(-3, 1)]
-        return any(all(run) for run in runs)
+    def four(self, x: int, y: int, dx: int, dy: int, mark: str) -> bool:
+        run = "".join(self.at(x + k * dx, y + k * dy) for k in range(-3, 4))
+        return 4 * mark in run
+
+    def at(self, x: int, y: int) -> str:
+        return self.columns[x][y] if 0 <= x < COLUMNS and 0 <= y < len(self.columns[x]) else "."
 
     def seen(self, won: bool) -> Board:
-        rows = ["".join(c[y] if y < len(c) else "." for c in self.columns) for y in reversed(range(ROWS))]
-        legal = [x for x, c in enumerate(self.columns) if len(c) < ROWS]
-        turn = self.state_.step_count % 2
-        return Board(board="\n".join(rows), legal_actions=legal, current_player_id=turn, reward=float(won), done=won or not legal)
+        rows = ["".join(self.at(x, y) for x in range(COLUMNS)) for y in reversed(range(ROWS))]
+        legal = [x for x, column in enumerate(self.columns) if len(column) < ROWS]
+        return Board(
+            board="\n".join(rows),
+            legal_actions=legal,
+            current_player_id=self._state.step_count % 2,
+            reward=float(won),
+            done=won or not legal,
+        )
 
     @property
     def state(self) -> State:
-        return self.state_
+        return self._state
 
 
 if __name__ == "__main__":
