@@ -235,8 +235,9 @@ learn: build $(TEMPORAL) ## does a policy learn through the whole chain? a real 
 	@examples/grpo/learn.sh
 
 .PHONY: python-torch
-python-torch: ## the Python client's tests that need torch and xgrammar, in PYTHON (.bin/vllm/bin/python, as make learn installs it)
-	@cd clients/python && $(or $(PYTHON),$(CURDIR)/.bin/vllm/bin/python) -B -m unittest test_millrace_torch test_millrace_rows
+python-torch: ## the Python client's tests that need torch, xgrammar and peft, in PYTHON (.bin/vllm/bin/python, as make learn installs it)
+	@cd clients/python && $(or $(PYTHON),$(CURDIR)/.bin/vllm/bin/python) -B -m unittest test_millrace_torch test_millrace_rows \
+		test_grpo_example
 
 .PHONY: bench
 bench: ## benchmarks; each prints its own ratio or allocation count

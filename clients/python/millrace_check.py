@@ -86,6 +86,14 @@ def main(url):
             compact = None  # numpy and zstandard are not there
         if compact:
             with contextlib.suppress(Leave), compact.run("demo", first.generation).step(0) as same:
+                import numpy as np
+
+                from millrace.tensors import collate
+
+                made = same.arrays()  # before the batch is unpacked
+                same.run.spec = first.spec
+                for name, value in collate(list(same.sequences())).items():
+                    check(np.array_equal(value, made[name]), "%s from the compact encoding: %r" % (name, made[name]))
                 check(single(same.batch) == single(batch), "compact: %r\njson: %r" % (same.batch, batch))
                 raise Leave
         check(len(rows) == 16, "%d sequences" % len(rows))

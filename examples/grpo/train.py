@@ -80,7 +80,7 @@ class Trainer:
         rows = merge_turns(step.sequences())
         forced = mask_forced(rows)
         if self.prober is None:
-            self.prober = Prober([row["token_ids"][:128] for row in rows[:4]])
+            self.prober = Prober([row["token_ids"][:64] for row in rows[:4]])
         advantages(rows, self.recipe.advantage)
         if self.args.shuffle_advantages:
             shuffle(rows)

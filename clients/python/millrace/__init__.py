@@ -20,7 +20,7 @@ Or one step at a time, after run.attach():
         batch = s.batch
 
 What a trainer makes of the rows is in the modules beside this one: `rows` (advantages, merged turns, weights, token
-budgets), `compact` (the compact encoding), `tensors` and `constraints` (numpy, torch), `losses` (torch).
+budgets), `compact` and `arrays` (the compact encoding), `tensors` and `constraints` (numpy, torch), `losses` (torch).
 `pip install './clients/python[torch]'` brings what they need.
 
 run.log_to("wandb"), or "tensorboard", "mlflow", or an object with log(values, step), writes each step there, too. That
@@ -244,9 +244,7 @@ class Client:
         if answer.status == 204:
             return None
         if answer.headers.get("Content-Type") == _COMPACT:
-            from .compact import decode
-
-            return decode(answer.read())
+            return answer.read()
         if answer.headers.get("Content-Encoding") == "gzip":
             with gzip.GzipFile(fileobj=answer) as unzipped:
                 return json.load(unzipped)
@@ -392,7 +390,8 @@ class Run:
         retired = [policy["path"] for policy in policies if policy["state"] == "retired"]
         used = {policy["path"] for policy in policies if policy["state"] != "retired"}
         prefix = os.path.join(self._prefix(), "")
-        gone = [path for path in retired[: len(retired) - keep] if path.startswith(prefix) and path not in used and os.path.isdir(path)]
+        old = retired[: max(0, len(retired) - keep)]
+        gone = [path for path in old if path.startswith(prefix) and path not in used and os.path.isdir(path)]
         for path in gone:
             shutil.rmtree(path)
         return gone
@@ -427,7 +426,7 @@ class _Ahead:
         self._thread.join()
         step = Step(self._run, self._step.number)
         if self._fault is None:
-            step.batch, step._started = self._step.batch, began
+            step._batch, step._started = self._step._batch, began
             step._add("wait", self._run.client.clock() - began)
         elif not isinstance(self._fault, RunOver):
             raise self._fault
@@ -457,7 +456,8 @@ class Step:
 
     def __init__(self, run: Run, number: int, timeout: Optional[float] = None) -> None:
         self.run, self.number, self.timeout = run, number, timeout
-        self.batch: Dict[str, Any] = {}
+        self._batch: Any = {}  # or bytes, in compact form, until somebody asks for what is in it
+        self._packed = b""
         self.phases: Dict[str, float] = {}
         self.metrics: Dict[str, float] = _Metrics()
         self.record: Optional[Dict[str, Any]] = None  # the service's own record, once the step is recorded
@@ -513,6 +513,34 @@ class Step:
             (prefix or self.run._prefix()).rstrip("/"), self.run.name, self.number, self.run.generation or 0, self.run._process
         )
 
+    @property
+    def batch(self) -> Dict[str, Any]:
+        """The batch as the server's JSON has it; from a batch in compact form it is made when it is first asked for."""
+        if isinstance(self._batch, bytes):
+            from .compact import decode
+
+            began = self.run.client.clock()
+            self._packed, self._batch = self._batch, decode(self._batch)
+            if self._open is None:
+                self._add("load", self.run.client.clock() - began)
+        batch: Dict[str, Any] = self._batch
+        return batch
+
+    @batch.setter
+    def batch(self, batch: Dict[str, Any]) -> None:
+        self._batch, self._packed = batch, b""
+
+    def arrays(self, pad_id: int = 0, multiple_of: int = 1, allowed: Any = None) -> Dict[str, Any]:
+        """tensors.collate of the batch's sequences. From a batch in compact form, ten times as fast as from JSON."""
+        packed = self._batch if isinstance(self._batch, bytes) else self._packed
+        if packed:
+            from .arrays import collate_compact
+
+            return collate_compact(packed, pad_id, multiple_of, self.run.sampling(), allowed)
+        from .tensors import collate
+
+        return collate(list(self.sequences()), pad_id, multiple_of, allowed=allowed)
+
     def sequences(self) -> Iterator[Dict[str, Any]]:
         """The batch as flat sequences; see the function of the same name."""
         return sequences(self.batch, self.run.sampling())
@@ -522,7 +550,7 @@ class Step:
 
     def _begin(self) -> None:
         """Claims the batch, once. What passes until the answer begins is the wait; reading it is "load"."""
-        if self.batch:
+        if self._batch:
             return
         client = self.run.client
         self._started = client.clock()
@@ -548,7 +576,7 @@ class Step:
         if status != 200:
             client.sleep(0.02)  # A server that stops answers at once.
             return False
-        self.batch = batch
+        self._batch = batch
         self._add("wait", began[0] - self._started)
         self._add("load", client.clock() - began[0])
         return True

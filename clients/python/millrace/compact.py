@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import struct
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -19,6 +19,12 @@ _MAGIC, _GROUP = b"MRB\x01", b"\xb7\x02\x01"  # the last byte but one of a group
 
 def decode(data: bytes) -> Dict[str, Any]:
     """The batch as the JSON answer has it. ValueError: not a batch, cut off, or of a format that this version does not read."""
+    run, step, version, groups = groups_of(data)
+    return {"run": run, "step": step, "trainer_version": version, "groups": [group.read() for group in groups]}
+
+
+def groups_of(data: bytes) -> Tuple[str, int, int, List[_Group]]:
+    """A batch's run, step and version of the trainer, and its groups, yet to be read."""
     import zstandard
 
     if data[:4] != _MAGIC:
@@ -30,8 +36,8 @@ def decode(data: bytes) -> Dict[str, Any]:
         packed = head.bytes()
         if packed[:3] != _GROUP:
             raise ValueError("a group of format %r; this client reads %r: update it" % (packed[:3], _GROUP))
-        groups.append(_Group(zstandard.ZstdDecompressor().decompressobj().decompress(packed[3:])).read())
-    return {"run": run, "step": step, "trainer_version": version, "groups": groups}
+        groups.append(_Group(zstandard.ZstdDecompressor().decompressobj().decompress(packed[3:])))
+    return run, step, version, groups
 
 
 class _Plan:
@@ -92,15 +98,19 @@ class _Plan:
 
 
 def _varints(data: bytes) -> np.ndarray:
-    """All signed varints of a column, int64."""
+    """All signed varints of a column, of 62 bits at most; int64."""
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets < 128)
     if not len(ends):
         return np.zeros(0, np.int64)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    place = np.arange(ends[-1] + 1) - np.repeat(starts, ends - starts + 1)
-    values = np.add.reduceat((octets[: ends[-1] + 1] & 127).astype(np.uint64) << (7 * place).astype(np.uint64), starts)
-    return (values >> np.uint64(1)).astype(np.int64) ^ -(values & np.uint64(1)).astype(np.int64)
+    starts = np.empty_like(ends)
+    starts[0], starts[1:] = 0, ends[:-1] + 1
+    lengths = ends - starts
+    values = octets[starts].astype(np.int64) & 127
+    for place in range(1, int(lengths.max()) + 1):
+        more = np.flatnonzero(lengths >= place)
+        values[more] |= (octets[starts[more] + place].astype(np.int64) & 127) << 7 * place
+    return (values >> 1) ^ -(values & 1)
 
 
 class _Group:
@@ -119,7 +129,8 @@ class _Group:
         self.history: Dict[str, List[List[List[int]]]] = {}  # by agent: the prompts of its last two trajectories
         self.constraints: List[Dict[str, Any]] = []
 
-    def read(self) -> Dict[str, Any]:
+    def head(self) -> Dict[str, Any]:
+        """Reads the plan up to the trajectories."""
         p = self.plan
         group: Dict[str, Any] = {"ref": {"run": p.name(), "seq": p.int()}}
         for key in ("policy_version_min", "policy_version_max", "samples", "failed"):
@@ -131,6 +142,10 @@ class _Group:
         phases = [p.int() for _ in range(p.uint())]
         if phases:
             group["phases"] = phases
+        return group
+
+    def read(self) -> Dict[str, Any]:
+        p, group = self.plan, self.head()
         trajectories = [self.trajectory(group["ref"]) for _ in range(p.uint())]
         self.timings([turn for trajectory in trajectories for turn in trajectory["turns"]])
         if self.constraints:

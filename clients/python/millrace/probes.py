@@ -1,6 +1,6 @@
 """Probes: by them each engine proves that it serves the trainer's weights, before anything is sampled there.
 
-    prober = Prober([row["token_ids"][:128] for row in rows[:4]])     # once; texts of the run itself say most
+    prober = Prober([row["token_ids"][:64] for row in rows[:4]])     # once; texts of the run itself say most
     model.save_pretrained(path)
     prober.write(path, model)                                         # before it is published
 

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/millrace/millrace/internal/engine/adapterfiles"
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/rollout"
@@ -31,11 +33,14 @@ const (
 	leastNoise          = 1e-5 // nats
 )
 
+// scoresAtOnce is how many requests of its probes an engine gets at a time: they share its batches.
+const scoresAtOnce = 16
+
 // scores are logprobs of the same tokens, of all probes one after another.
 type scores struct {
 	trainer, trainerBase, trainerPrevious []float64
 	engine, base, previous                []float64 // previous is nil where the engine does not have it
-	baseAgain                             []float64 // of the first probe
+	baseAgain                             []float64 // of the first probe, asked twice
 }
 
 // prove holds an adapter that an engine has loaded against its probes, if it has any, and records what came of it.
@@ -76,26 +81,35 @@ func score(ctx context.Context, c Client, a Adapter, probes []adapterfiles.Probe
 			previous = name
 		}
 	}
+	texts := append(slices.Clone(probes), probes[0]) // the last is the base model's alone, for its noise
+	answers := make([][3][]float64, len(texts))      // of the adapter, of the base model, of the version before
+	var all errgroup.Group
+	all.SetLimit(scoresAtOnce)
+	for i, p := range texts {
+		for m, model := range []string{a.Name, base, previous} {
+			if model == "" || i == len(probes) && m != 1 {
+				continue
+			}
+			all.Go(func() error {
+				logprobs, err := c.Score(ctx, model, p.Tokens)
+				if err == nil {
+					answers[i][m] = logprobs[p.From-1:]
+				}
+				return err
+			})
+		}
+	}
+	if err := all.Wait(); err != nil {
+		return s, err
+	}
 	for i, p := range probes {
-		ask := func(model string, to *[]float64) {
-			if err != nil || model == "" {
-				return
-			}
-			var logprobs []float64
-			if logprobs, err = c.Score(ctx, model, p.Tokens); err == nil {
-				*to = append(*to, logprobs[p.From-1:]...)
-			}
-		}
-		ask(a.Name, &s.engine)
-		ask(base, &s.base)
-		ask(previous, &s.previous)
-		if i == 0 {
-			ask(base, &s.baseAgain)
-		}
 		s.trainer = append(s.trainer, p.Logprobs...)
 		s.trainerBase, s.trainerPrevious = append(s.trainerBase, p.Base...), append(s.trainerPrevious, p.Previous...)
+		s.engine, s.base = append(s.engine, answers[i][0]...), append(s.base, answers[i][1]...)
+		s.previous = append(s.previous, answers[i][2]...)
 	}
-	return s, err
+	s.baseAgain = answers[len(probes)][1]
+	return s, nil
 }
 
 // judge says what the scores prove, and why the engine does not serve the trainer's weights; empty: it does, as far as

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,8 +48,11 @@ func (l law) moved(direction uint64, by float64) law {
 
 // noisy is a law by an engine that rounds.
 func (l law) noisy(by float64) law {
+	var one sync.Mutex
 	rng := rand.New(rand.NewPCG(99, 0))
 	return func(tokens []int32) []float64 {
+		one.Lock()
+		defer one.Unlock()
 		out := l(tokens)
 		for i := range out {
 			out[i] = min(out[i]+by*(2*rng.Float64()-1), 0)
@@ -117,6 +122,11 @@ func writeProbes(t *testing.T, dir string, trainer, base, before law) {
 		file.Probes = append(file.Probes, adapterfiles.Probe{Tokens: tokens, From: 8, Logprobs: trainer(tokens)[7:],
 			Base: base(tokens)[7:], Previous: before(tokens)[7:]})
 	}
+	writeProbeFile(t, dir, file)
+}
+
+func writeProbeFile(t *testing.T, dir string, file any) {
+	t.Helper()
 	text, err := json.Marshal(file)
 	if err != nil {
 		t.Fatal(err)
@@ -231,15 +241,18 @@ func TestWhatIsProvenIsNotProvenAgain(t *testing.T) {
 	a.Path = filepath.Join(a.Prefix, "v2")
 	writeProbes(t, a.Path, lawOf(1).moved(2, 0.3), lawOf(1), lawOf(1))
 	e := newFakeEngine()
-	scored := 0
+	var scored atomic.Int32
 	trained := lawOf(1).moved(2, 0.3)
-	e.score = map[string]law{"base": lawOf(1), a.Name: func(tokens []int32) []float64 { scored++; return trained(tokens) }}
+	e.score = map[string]law{"base": lawOf(1), a.Name: func(tokens []int32) []float64 {
+		scored.Add(1)
+		return trained(tokens)
+	}}
 	for range 2 { // workers
 		if _, err := (fleet.Loader{Records: registry}).Load(t.Context(), e, "a", a); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if scored != 3 || e.loads != 1 {
-		t.Errorf("%d probes of 3, %d loads of 1", scored, e.loads)
+	if scored.Load() != 3 || e.loads != 1 {
+		t.Errorf("%d probes of 3, %d loads of 1", scored.Load(), e.loads)
 	}
 }

@@ -1,12 +1,14 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -290,4 +292,22 @@ func must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// BenchmarkClaimToTensors has the Python client make padded arrays of the same batch, from JSON and from the compact
+// encoding. PYTHON names an interpreter that has numpy and zstandard.
+func BenchmarkClaimToTensors(b *testing.B) {
+	python := cmp.Or(os.Getenv("PYTHON"), "python3")
+	if err := exec.CommandContext(b.Context(), python, "-c", "import numpy, zstandard").Run(); err != nil {
+		b.Skipf("%s has no numpy and zstandard: %v", python, err)
+	}
+	addr := miniredis.RunT(b).Addr()
+	fill(b, addr, referenceGroups)
+	cmd := exec.CommandContext(b.Context(), python, "-B", "claim_to_tensors.py", startServing(b, addr).url)
+	cmd.Dir = "../../../clients/python"
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	b.Logf("\n%s", out)
 }
