@@ -102,7 +102,7 @@ diagnosis-live: build $(TEMPORAL) ## record the runs with known faults on the wh
 
 .PHONY: scaling-trials
 scaling-trials: ## try the scaling policies on 260 random runs in virtual time (some 20 minutes of processor time) and write the tables and figures of trials/scaling/results.md
-	@mkdir -p .millrace
+	@mkdir -p trials/.millrace
 	@go run -C trials ./scaling/scalingtrials -page scaling/results.md -figure scaling/scaling.svg -sums scaling/scaling-sums.svg
 
 .PHONY: off-policy

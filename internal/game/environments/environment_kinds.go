@@ -75,7 +75,9 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 
 // Builder builds environments and keeps them: they are immutable, and building the map of a board takes longer than a
 // phase of a game.
-func Builder() func(runspec.Environment) (episode.Environment, error) {
+//
+// Servers of environments that run elsewhere are only reached where dial does not refuse; nil refuses nothing.
+func Builder(dial openenv.Control) func(runspec.Environment) (episode.Environment, error) {
 	var kept sync.Map // by kind and options
 	return func(e runspec.Environment) (episode.Environment, error) {
 		key := e.Kind + " " + string(e.Options)
@@ -90,6 +92,11 @@ func Builder() func(runspec.Environment) (episode.Environment, error) {
 		env, err := kind.build(e.Options)
 		if err != nil {
 			return nil, fmt.Errorf("environment %s: %w", e.Kind, err)
+		}
+		if remote, ok := env.(*openenv.Env); ok && dial != nil {
+			if err := remote.Guard(dial); err != nil {
+				return nil, fmt.Errorf("environment %s: %w", e.Kind, err)
+			}
 		}
 		first, _ := kept.LoadOrStore(key, env)
 		return first.(episode.Environment), nil

@@ -112,7 +112,14 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Env{cfg: cfg, dial: dialer{urls: cfg.URLs, reset: cfg.Reset}}, nil
+	e := &Env{cfg: cfg}
+	return e, e.Guard(nil)
+}
+
+// Guard has servers reached only where the rules do not refuse; it is called before any game begins.
+func (e *Env) Guard(rules Control) (err error) {
+	e.dial, err = newDialer(e.cfg.URLs, e.cfg.Reset, rules)
+	return err
 }
 
 // Scenario is a seed: what a reset with it begins is the server's to know.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -288,6 +289,29 @@ func TestChat(t *testing.T) {
 	if got := fmt.Sprint(asked.Messages); got != "[{system Add.} {user total 0: } {assistant 2} {user total 2: }]" ||
 		asked.Text != "" {
 		t.Errorf("%s, %q", got, asked.Text)
+	}
+}
+
+// TestGuard: a server at an address that the rules refuse is not reached, whatever its URL looks like.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	c := &counting{}
+	srv := httptest.NewServer(c)
+	t.Cleanup(srv.Close)
+	env, err := FromOptions([]byte(fmt.Sprintf(`{"urls": ["ws%s/ws"]}`, strings.TrimPrefix(srv.URL, "http"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ruled string
+	if err := env.Guard(func(url string) (func(string, string, syscall.RawConn) error, error) {
+		ruled = url
+		return func(string, string, syscall.RawConn) error { return errors.New("not there") }, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = env.dial.open(1)
+	if err == nil || !strings.Contains(err.Error(), "not there") || c.opened.Load() != 0 || ruled != srv.URL+"/ws" {
+		t.Errorf("%v, %d sessions, ruled by %s", err, c.opened.Load(), ruled)
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -24,10 +27,40 @@ const (
 	maxFrame        = 1 << 20          // bytes of an observation: it is kept with the game
 )
 
+// Control makes the Control of a net.Dialer for connections to a URL, by whose rules addresses may be refused.
+type Control func(url string) (func(network, address string, c syscall.RawConn) error, error)
+
 // dialer opens sessions.
 type dialer struct {
-	urls  []string
-	reset map[string]any
+	servers []server
+	reset   map[string]any
+}
+
+// server is where sessions are.
+type server struct {
+	url    string // http or https
+	client *http.Client
+}
+
+// newDialer makes a dialer that connects as the rules allow.
+func newDialer(urls []string, reset map[string]any, rules Control) (d dialer, err error) {
+	d.reset = reset
+	for _, url := range urls {
+		if rest, is := strings.CutPrefix(url, "ws"); is {
+			url = "http" + rest // a WebSocket begins as that, and the rules speak of it
+		}
+		url = strings.TrimSuffix(url, "/")
+		connect := &net.Dialer{Timeout: dialPatience}
+		if rules != nil {
+			if connect.Control, err = rules(url); err != nil {
+				return d, err
+			}
+		}
+		d.servers = append(d.servers, server{strings.TrimSuffix(url, "/ws"), &http.Client{
+			Transport:     &http.Transport{DialContext: connect.DialContext},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}})
+	}
+	return d, nil
 }
 
 // refused is the server's answer that an action is none.
@@ -64,22 +97,18 @@ type session struct {
 
 // open resets a new session at any of the servers.
 func (d dialer) open(seed int64) (*session, result, error) {
-	url := d.urls[rand.IntN(len(d.urls))]
+	at := d.servers[rand.IntN(len(d.servers))]
 	ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
 	defer cancel()
-	at := strings.TrimSuffix(url, "/")
-	if !strings.HasSuffix(at, "/ws") {
-		at += "/ws"
-	}
-	conn, resp, err := websocket.Dial(ctx, at, nil)
+	conn, resp, err := websocket.Dial(ctx, at.url+"/ws", &websocket.DialOptions{HTTPClient: at.client})
 	if resp != nil && resp.Body != nil {
 		_ = resp.Body.Close()
 	}
 	if err != nil {
-		return nil, result{}, broken{fmt.Errorf("openenv: connect to %s: %w", url, err)}
+		return nil, result{}, broken{fmt.Errorf("openenv: connect to %s: %w", at.url, err)}
 	}
 	conn.SetReadLimit(maxFrame)
-	s := &session{conn: conn, url: url}
+	s := &session{conn: conn, url: at.url}
 	data := map[string]any{"seed": seed}
 	for k, v := range d.reset {
 		data[k] = v
