@@ -279,6 +279,10 @@ chaos-scaling: ## like chaos, of a fleet that scales: engines die as they start,
 test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older, of failovers, of slots that move, and of nodes that are stopped
 	MILLRACE_REDIS_FAULTS=1 go test -C trials ./crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded|RedisForgot'
 
+.PHONY: test-conditions
+test-conditions: $(TEMPORAL) ## what goes wrong is told by status, top, API and page within 30 s, and no more when it is over (ten minutes)
+	MILLRACE_CONDITIONS=1 go test -C trials $(LINK) ./crashtest -run ConditionsAreTold -v -timeout 30m
+
 OLD = $(shell git tag --list 'v*' --sort=-version:refname | head -n 1)
 .PHONY: test-rolling
 test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit; the newest release, if not given) and back

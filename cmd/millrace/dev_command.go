@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 // devOptions are the flags of `millrace dev`.
 type devOptions struct {
 	listen      string
+	listens     bool // where it was told to
 	redis       string
 	temporal    string
 	temporalBin string
@@ -43,11 +45,13 @@ func newDevCommand(env environment) *cobra.Command {
 		Use:  "dev",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.listens = cmd.Flags().Changed("listen")
 			return runDev(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8700", "address of the API; another port is taken when this one is in use")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8700", "address of the API; another port is taken when the default "+
+		"is in use")
 	f.StringVar(&o.redis, "redis", os.Getenv("MILLRACE_DEV_REDIS_URL"),
 		"use this Redis (redis://host:port/db) instead of the embedded one; "+
 			"$MILLRACE_DEV_REDIS_URL keeps a password off the command line")
@@ -88,6 +92,13 @@ func (o devOptions) validate() error {
 		return usage("--engine and --engines exclude each other: real engines or simulated ones")
 	case o.simulated < 0 || o.speed < 0 || o.maxNumSeqs < 0:
 		return usage("--engines, --speed and --engine-max-num-seqs must be positive")
+	}
+	if o.listens {
+		l, err := net.Listen("tcp", o.listen)
+		if err != nil {
+			return usage("--listen: %v; leave it out to take another port", err)
+		}
+		l.Close()
 	}
 	for _, address := range o.engines {
 		if _, err := fleet.NewMember(enginestate.Engine{URL: address}, time.Time{}); err != nil {
@@ -217,7 +228,7 @@ func (d *devStack) openDir() error {
 		}
 		d.dir = dir
 	}
-	return nil
+	return os.MkdirAll(d.dir, 0o755)
 }
 
 // stop ends all children; a second Ctrl-C ends them without patience.

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,6 +57,34 @@ func TestDevWithoutTheNamedTemporal(t *testing.T) {
 		&stdout, &stderr)
 	if code != 5 || !strings.Contains(stderr.String(), "temporal at 127.0.0.1:1 does not answer") {
 		t.Errorf("exit code %d, says %q", code, stderr.String())
+	}
+}
+
+// An address that was asked for is taken or refused, and a folder that is not there yet is made.
+func TestDevTakesWhatItIsTold(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := filepath.Join(t.TempDir(), "new")
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--listen", taken.Addr().String()}, 2, "address already in use; leave it out"},
+		{[]string{"--data-dir", dir, "--redis", "redis://127.0.0.1:1", "--temporal", "127.0.0.1:1"}, 5, "does not answer"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), append([]string{"dev"}, tt.args...), strings.NewReader(""), &stdout, &stderr)
+		if code != tt.code || !strings.Contains(stderr.String(), tt.says) {
+			t.Errorf("%v: exit code %d, says %q", tt.args, code, stderr.String())
+		}
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -107,7 +107,8 @@ func TestPlanOfSetup(t *testing.T) {
 		"SIMULATED from -: 3 engines of profile a100-80gb",
 		"ENGINES DEPTH STEP s ± STARVED STALE MAX BUSY SLOTS IN tok/s OUT tok/s GPU-h/step $/step $/Mtok PREFILL s",
 		"→* 5 1 20 0",
-		"Recommended: 5 engines at depth 1: 20 s and $0.0556 a step; a sixth buys nothing for $2.00/h.",
+		"Recommended: 5 engines at depth 1: 20 s and $0.0556 a step; 4 engines would take 25 s and $0.0556; " +
+			"a sixth buys nothing for $2.00/h.",
 		"Note: times are those of a demo at 10 times the speed of its hardware",
 		"millrace simulate -f - --set buffer.depth=1 --set fleet.engines=5",
 	} {

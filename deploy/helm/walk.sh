@@ -53,7 +53,7 @@ metadata: {name: adapters, namespace: rl}
 spec: {accessModes: [ReadWriteMany], storageClassName: "", resources: {requests: {storage: 1Gi}}, volumeName: adapters}
 YAML
 mkdir -p "$work/adapters" && chmod 777 "$work" "$work/adapters"
-token=$("$MILLRACE" token new --name me --role operator 2>"$work/line" | tail -1)
+token=$("$MILLRACE" config token --name me --role operator 2>"$work/line" | tail -1)
 printf 'tokens:\n%s\n' "$(grep -- '- {' "$work/line")" >"$work/tokens.yaml"
 k create secret generic millrace-tokens --from-file=tokens.yaml="$work/tokens.yaml"
 k create secret generic millrace-redis --from-literal=url="redis://$HOST:6379/0"

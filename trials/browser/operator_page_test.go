@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,6 +91,44 @@ func TestInABrowser(t *testing.T) {
 	says("main", "Token of this server")
 	for _, fault := range b.Faults() {
 		t.Error(fault)
+	}
+}
+
+// A page whose server is frozen, or gone, says within 5 s since when, and says nothing of it when there is news again.
+func TestUnavailableServerInABrowser(t *testing.T) {
+	path, err := browser.Find()
+	if err != nil {
+		t.Skip("the pages are not tried in a browser: ", err)
+	}
+	server := servePages(t)
+	b, err := browser.Start(context.Background(), path, server.url)
+	if err != nil {
+		t.Skip("the browser does not start here: ", err)
+	}
+	defer b.Close()
+	says := func(want bool, patience time.Duration) {
+		t.Helper()
+		shown := `!document.getElementById("away").hidden && /No news from the server since \d\d:\d\d:\d\d/.test(
+			document.getElementById("away").textContent) && document.body.classList.contains("late")`
+		if !want {
+			shown = `document.getElementById("away").hidden && !document.body.classList.contains("late")`
+		}
+		if err := b.Do(chromedp.Poll(shown, nil, chromedp.WithPollingTimeout(patience))); err != nil {
+			t.Fatalf("says that the server is away: want %t within %v: %v", want, patience, err)
+		}
+	}
+	if err := b.Open("/"); err != nil {
+		t.Fatal(err)
+	}
+	says(false, time.Second)
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		if err := server.process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		says(true, 5*time.Second)
+		if err := server.process.Signal(syscall.SIGCONT); err == nil && signal == syscall.SIGSTOP {
+			says(false, 15*time.Second)
+		}
 	}
 }
 
@@ -224,8 +263,9 @@ func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithA
 
 // pages is the operator's page with the run of its own tests, in a process that ends with the test.
 type pages struct {
-	url   string
-	input io.Writer
+	url     string
+	input   io.Writer
+	process *os.Process
 }
 
 func (p pages) resumeRun() { fmt.Fprintln(p.input) }
@@ -260,7 +300,7 @@ func servePages(t *testing.T, env ...string) pages {
 	})
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "serving "); ok {
-			return pages{url, input}
+			return pages{url, input, cmd.Process}
 		}
 	}
 	t.Fatal("the pages are not served")

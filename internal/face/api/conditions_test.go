@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/rollout/telemetry"
 	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/internal/store/buffer"
 )
@@ -21,9 +24,10 @@ import (
 type fewRuns struct {
 	api.Store
 	runs, active []runstatus.RunStatus
+	broken       error
 }
 
-func (e fewRuns) Active(context.Context) ([]runstatus.RunStatus, error) { return e.active, nil }
+func (e fewRuns) Active(context.Context) ([]runstatus.RunStatus, error) { return e.active, e.broken }
 
 func (fewRuns) Counts(context.Context, rollout.RunName) (n steprecord.BufferCounts, err error) {
 	return n, nil
@@ -78,6 +82,8 @@ func TestConditionsThatNeedSomebody(t *testing.T) {
 		engines []enginestate.Engine
 		view    supply.View
 		storage []string
+		sink    telemetry.SinkStatus
+		broken  error  // Redis
 		want    string // what is listed; empty: nothing
 	}{
 		{name: "all is well", runs: []runstatus.RunStatus{ended(runstatus.RunCompleted, time.Hour),
@@ -107,6 +113,13 @@ func TestConditionsThatNeedSomebody(t *testing.T) {
 		{name: "a run loses more than its bound", active: going, report: slow, engines: []enginestate.Engine{ready},
 			want: "slow: publish 12 %, $0.8/h (see what helps: millrace diagnose demo)"},
 		{name: "and less than that", active: going, report: minor, engines: []enginestate.Engine{ready}},
+		{name: "a sink that will answer again", sink: telemetry.SinkStatus{Sink: "axiom", State: telemetry.SinkRetrying,
+			Reason: "503", Since: now.Add(-time.Minute)}, want: "note: events are not delivered to axiom (retrying): 503 " +
+			"(for 60 s) (nothing yet: events are kept, and delivered when it answers)"},
+		{name: "Redis does not answer: nothing else is known", broken: errors.New("no route"),
+			sink: telemetry.SinkStatus{Sink: "axiom", State: telemetry.SinkRetrying}, want: "stuck: Redis does not answer: " +
+				"nothing is played, claimed or recorded (for 0 s) (start it, or check redis.url; the server's log has the " +
+				"error. Nothing is to be done about runs: they go on when it answers)"},
 		{name: "the gravest is first", active: going, report: slow, storage: []string{"appendonly is no"},
 			view: supply.View{Provider: "advise"}, want: "stuck: the fleet has no engine (add one: millrace engine add URL); " +
 				"slow: appendonly is no (change its configuration: docs/deploy.md says how)"},
@@ -114,9 +127,13 @@ func TestConditionsThatNeedSomebody(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Control: &control{},
-				Store:  fewRuns{runs: tt.runs, active: tt.active},
+				Store:  fewRuns{runs: tt.runs, active: tt.active, broken: tt.broken},
 				Events: nilEvents{}, Fleet: fleetOf{engines: tt.engines, view: tt.view}, Workers: oneWorker{},
 				Now: func() time.Time { return now }, Storage: func() []string { return tt.storage },
+				Log: slog.New(slog.DiscardHandler),
+				Sinks: func(context.Context) ([]telemetry.SinkStatus, error) {
+					return []telemetry.SinkStatus{{State: telemetry.SinkOK}, tt.sink}[min(1, len(tt.sink.Sink)):][:1], nil
+				},
 				Diagnose: func(context.Context, rollout.RunName, api.DiagnosisQuery) (any, error) { return tt.report, nil },
 				ReadSpec: func([]byte) (s runspec.Spec, err error) { return s, nil }})
 			if err != nil {

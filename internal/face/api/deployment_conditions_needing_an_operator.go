@@ -164,12 +164,17 @@ func sinkTroubles(sink telemetry.SinkStatus) []Trouble {
 	case telemetry.SinkStopped:
 		if sink.Backlog > 0 || sink.Advice != "" {
 			problems = append(problems, Trouble{What: fmt.Sprintf("events are not delivered to %s: %s", sink.Sink, sink.Reason),
-				Advice: sink.Advice})
+				Since: sink.Since, Advice: sink.Advice})
 		}
 	default:
-		problems = append(problems, Trouble{What: fmt.Sprintf("events are not delivered to %s (%s): "+
+		level := diagnosis.SeveritySlow
+		if sink.Advice == "" { // nobody can do anything
+			level = diagnosis.SeverityNote
+		}
+		problems = append(problems, Trouble{Level: level, What: fmt.Sprintf("events are not delivered to %s (%s): "+
 			"%s", sink.Sink, sink.State,
-			sink.Reason), Advice: sink.Advice})
+			sink.Reason), Since: sink.Since,
+			Advice: cmp.Or(sink.Advice, "nothing yet: events are kept, and delivered when it answers")})
 	}
 	if sink.DeadLetters > 0 {
 		problems = append(problems, Trouble{

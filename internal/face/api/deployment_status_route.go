@@ -72,10 +72,13 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 	out := DeploymentStatus{At: s.deps.Now(), Version: s.cfg.Version, Problems: []Trouble{}, Runs: []RunTotals{},
 		Sinks: []telemetry.SinkStatus{}, Redis: Answers{Answers: true}}
 	everything := callOf(ctx).grant.CoversAll()
-	if err := s.readStatus(ctx, &out, everything); err != nil {
+	err := s.readStatus(ctx, &out, everything)
+	var outages []Trouble
+	since := s.down("Redis", err != nil)
+	if err != nil {
 		s.deps.Log.WarnContext(ctx, "look at the deployment", "error", err)
 		out.Redis = Answers{Error: "does not answer"}
-		out.Problems = append(out.Problems, Trouble{Level: diagnosis.SeverityStuck,
+		outages = append(outages, Trouble{Level: diagnosis.SeverityStuck, Since: since,
 			What: "Redis does not answer: nothing is played, claimed or recorded",
 			Advice: "start it, or check redis.url; the server's log has the error. Nothing is to be done about runs: they go " +
 				"on when it answers"})
@@ -83,20 +86,34 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 	if s.deps.Temporal != nil {
 		answers := s.deps.Temporal()
 		out.Temporal = &Answers{Answers: answers}
-		if !answers {
-			out.Problems = append(out.Problems, Trouble{Level: diagnosis.SeverityStuck,
+		if since := s.down("Temporal", !answers); !answers {
+			outages = append(outages, Trouble{Level: diagnosis.SeverityStuck, Since: since,
 				What:   "Temporal does not answer: claims and records go on, runs cannot be started or changed",
 				Advice: "start it, or check temporal.address"})
 		}
 	}
 	if everything {
 		out.Sinks = append(out.Sinks, s.sinks(ctx)...)
+	}
+	if out.Redis.Answers { // else how the delivery goes is not known
 		for _, sink := range out.Sinks {
-			out.Problems = append(out.Problems, sinkTroubles(sink)...)
+			outages = append(outages, sinkTroubles(sink)...)
 		}
 	}
+	out.Problems = append(out.Problems, aged(out.At, outages)...)
 	gravestFirst(out.Problems)
 	return out, nil
+}
+
+// down is since when a part does not answer, as far as anybody has looked; zero while it does.
+func (s *Server) down(part string, is bool) (since time.Time) {
+	if !is {
+		s.downSince.Delete(part)
+		return since
+	}
+	found, _ := s.downSince.LoadOrStore(part, s.deps.Now())
+	since, _ = found.(time.Time)
+	return since
 }
 
 // readStatus fills in what Redis knows.

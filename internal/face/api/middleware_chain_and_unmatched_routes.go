@@ -39,6 +39,10 @@ func (s *Server) unmatched(mux *http.ServeMux, w http.ResponseWriter, r *http.Re
 			allowed = append(allowed, method)
 		}
 	}
+	if len(allowed) == 0 && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Error(w, fmt.Sprintf("There is nothing at %s. The runs are at /", r.URL.Path), http.StatusNotFound)
+		return
+	}
 	if len(allowed) == 0 {
 		writeProblem(w, r, problem(codeNoRoute,
 			fmt.Sprintf("there is nothing at %s; GET /openapi.json lists every path", r.URL.Path)))

@@ -43,6 +43,7 @@ type Server struct {
 	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
 	untold          retry.Outage
 	acquainted      sync.Map // runs that were asked how far their accounts have come: rollout.RunName -> answered when
+	downSince       sync.Map // parts that do not answer: their name -> time.Time
 	comparing       sync.Map // when each run was last asked to compare its account: rollout.RunName -> time.Time
 
 	stopping chan struct{} // closed when whatever waits, and streams, must end

@@ -41,15 +41,15 @@ RUN   STATE    STEP  POLICY  DEPTH  GROUPS/STEP  OUTSTANDING    STARTED  REASON
 demo  running  3/12      v3      2            8           16  2m00s ago
 `, ""},
 		{"run steps demo", `
-   STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s
+   STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  FLEET tok/s IN  OUT
 prefill     1.0   1.0
-      0     5.0   0.0   0.5  0.0    4.0   0.2    0.2    2.0       0       4  0.2+0.5  59 %      1785         59
+      0     5.0   0.0   0.5  0.0    4.0   0.2    0.2    2.0       0       4  0.2+0.5  59 %            1785   59
       1       …                                         1.5       2       4  0.0+0.0
 `, ""},
 		{"run steps equal", `
-STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  IN tok/s  OUT tok/s  EQUAL
-   6     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0      1.5   0 %         0          0    0/0
-   7     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0  1.2+0.5   0 %         0          0    1/2
+STEP  WALL s  WAIT  LOAD  REF  TRAIN  PUBL  OTHER  READY  QUEUED  FLYING    STALE  BUSY  FLEET tok/s IN  OUT  EQUAL
+   6     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0      1.5   0 %               0    0    0/0
+   7     5.0   0.0   0.0  0.0    4.0   0.0    1.0    0.0       0       0  1.2+0.5   0 %               0    0    1/2
    8       …                                         0.0       0       0  1.0+0.0                               2/2
 `, ""},
 		{"run show bound", `
@@ -90,7 +90,7 @@ policy       v3
 buffer       depth 2 x 8 groups of 6 games, max staleness 4 (drop)
 groups       1 queued, 7 in flight, 8 ready (1.0 batches), 8 claimed, 24 trained on, 0 dropped
 stored       40 KiB
-engines      2 ready, 50 % of their slots in use, 3 requests queued, input 1000 tok/s, output 50 tok/s
+fleet        2 ready, 50 % of their slots in use, 3 requests queued, input 1000 tok/s, output 50 tok/s
 
 POLICY  STATE    ADAPTER  LOAD s  PROVEN  PATH         REASON
 v3      serving  demo-v3    0.03  -       /adapters/3

@@ -57,7 +57,7 @@ func stepsTable(steps []steprecord.StepRecord) *table.Table {
 		table.Right("REF"),
 		table.Right("TRAIN"), table.Right("PUBL"), table.Right("OTHER"), table.Right("READY"), table.Right("QUEUED"),
 		table.Right("FLYING"),
-		table.Right("STALE"), table.Right("BUSY"), table.Right("IN tok/s"), table.Right("OUT tok/s")}
+		table.Right("STALE"), table.Right("BUSY"), table.Right("FLEET tok/s IN"), table.Right("OUT")}
 	zeroVariance := slices.ContainsFunc(steps, func(
 		r steprecord.StepRecord) bool {
 		return r.Service.ZeroVarianceGroups > 0

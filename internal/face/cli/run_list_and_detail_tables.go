@@ -94,7 +94,7 @@ func (s *session) runTable(v *tablerow.Run) *table.Table {
 		t.Row("given up", fmt.Sprintf("%d groups: %s", v.Failures[code], code))
 	}
 	if v.Fleet != nil {
-		t.Row("engines", fleetText(*v.Fleet))
+		t.Row("fleet", fleetText(*v.Fleet))
 	}
 	for _, sink := range v.Sinks {
 		t.Row("events to "+sink.Sink, sinkProblemText(sink, s.now()))

@@ -111,7 +111,7 @@ func progressLine(v *tablerow.Run, now time.Time) string {
 	}
 	parts = append(parts, prefillText(v), publishingText(v))
 	if f := v.Fleet; f != nil {
-		parts = append(parts, fmt.Sprintf("in %.0f out %.0f tok/s", f.InputTPS, f.OutputTPS))
+		parts = append(parts, fmt.Sprintf("fleet in %.0f out %.0f tok/s", f.InputTPS, f.OutputTPS))
 	}
 	if v.Last != nil {
 		parts = append(parts, fmt.Sprintf("last step %.1f s, stale %d", v.Last.StepSec(), v.Last.Service.StalenessMax))

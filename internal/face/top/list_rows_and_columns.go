@@ -42,7 +42,7 @@ func columns(p pane) []table.Column {
 	switch p {
 	case runsPane:
 		return []table.Column{l("RUN"), l("STATE"), r("STEP"), r("STEP s"), r("WAIT"), r("STALE"), r("READY"),
-			r("FAILED"), r("OUT tok/s"), r("FLYING"), l("WHAT IS WRONG")}
+			r("FAILED"), r("FLEET tok/s"), r("FLYING"), l("WHAT IS WRONG")}
 	case enginesPane:
 		return []table.Column{l("ENGINE"), l("STATE"), r("RUNNING"), r("WAITING"), r("IN tok/s"), r("OUT tok/s"), r("KV"),
 			r("CACHED"), r("ADAPTERS"), l("REASON")}

@@ -26,7 +26,7 @@ func (m *Model) runSummary() []Line {
 		{m.bufferBar(r), Plain},
 	}
 	if f := r.Fleet; f != nil {
-		lines = append(lines, Line{fmt.Sprintf("engines  %.1f ready, %.0f %% of slots, %.0f queued, in %.0f, out %.0f tok/s",
+		lines = append(lines, Line{fmt.Sprintf("fleet    %.1f ready, %.0f %% of slots, %.0f queued, in %.0f, out %.0f tok/s",
 			f.Engines, 100*f.SlotShare, f.QueuedRequests, f.InputTPS, f.OutputTPS), Plain})
 	}
 	lines = append(lines, m.waitLines(r)...)
@@ -142,7 +142,7 @@ func (m *Model) stepText() []string {
 			v.AtClaim.InFlight,
 			v.AtClaim.Queued),
 		fmt.Sprintf("stale    %d at most, %.1f in the mean", v.StalenessMax, v.StalenessMean),
-		fmt.Sprintf("engines  %.1f ready, %.0f %% of slots in use, in %.0f tok/s, out %.0f tok/s", v.Fleet.Engines,
+		fmt.Sprintf("fleet    %.1f ready, %.0f %% of slots in use, in %.0f tok/s, out %.0f tok/s", v.Fleet.Engines,
 			100*v.Fleet.SlotShare, v.Fleet.InputTPS, v.Fleet.OutputTPS), "")
 	groups := slices.Clone(v.Groups)
 	slices.SortFunc(groups, func(a, b steprecord.GroupView) int { return b.Times.ReadyAt.Compare(a.Times.ReadyAt) })

@@ -33,21 +33,22 @@ func TestMake(t *testing.T) {
 		reasons []string
 	}{
 		{"engines are the limit", capacityBound, Request{Grid: wide}, Setting{4, 1, 8, 6},
-			"4 engines at depth 1: 150 s; a fifth buys nothing", []string{
+			"4 engines at depth 1: 150 s; 3 engines would take 200 s; a fifth buys nothing", []string{
 				"now: 2 engines at depth 2: 300 s, 50 % of it waiting for games",
 				"with 4 engines more depth would not help: 150 s at depth 1, 150 s at depth 4",
 				"with 2 engines more depth would not help: 300 s at depth 2, 300 s at depth 4"}},
 		{"engines are the limit, with a price", capacityBound, Request{Grid: wide, Price: 1.89}, Setting{4, 1, 8, 6},
-			"4 engines at depth 1: 150 s and $0.315 a step; a fifth buys nothing for $1.89/h", nil},
+			"4 engines at depth 1: 150 s and $0.315 a step; 3 engines would take 200 s and $0.315; " +
+				"a fifth buys nothing for $1.89/h", nil},
 		{"games are the limit", latencyBound, Request{Grid: tall}, Setting{1, 4, 8, 6},
 			"1 engine at depth 4: 150 s; a second buys nothing", []string{
 				"engines alone would not help: 300 s with 1 engine and 300 s with 4 at depth 2"}},
 		{"a target that less than the fastest meets", capacityBound, Request{Grid: wide, TargetSec: 210},
-			Setting{3, 1, 8, 6}, "3 engines at depth 1: 200 s; a fourth buys 50 s", nil},
+			Setting{3, 1, 8, 6}, "3 engines at depth 1: 200 s; 2 engines would take 300 s; a fourth buys 50 s", nil},
 		{"a target that nothing meets", capacityBound, Request{Grid: wide, TargetSec: 100}, Setting{4, 1, 8, 6},
 			"no setting of the grid meets a step of 100 s; the fastest is 4 engines at depth 1: 150 s", nil},
 		{"a slow engine", capacityBound, Request{Grid: wide, Conditions: Conditions{Slow: []SlowEngine{{1, 0.5}}}},
-			Setting{5, 1, 8, 6}, "5 engines at depth 1: 150 s; a sixth buys nothing", nil},
+			Setting{5, 1, 8, 6}, "5 engines at depth 1: 150 s; 4 engines would take 171 s; a sixth buys nothing", nil},
 		{"publishing takes a minute", capacityBound,
 			Request{Grid: wide, Conditions: Conditions{Publish: ref(rollout.Duration(60e9))}}, Setting{3, 1, 8, 6},
 			"3 engines at depth 1: 210 s", nil},

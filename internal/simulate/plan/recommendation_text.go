@@ -7,7 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/kit/units"
 )
 
-// text is the recommendation in one line: "5 engines at depth 2: 152 s; a sixth buys 0.4 s for $1.89/h".
+// text is the recommendation in one line, with the cheaper and the faster neighbour:
+// "5 engines at depth 2: 152 s; 4 engines would take 190 s; a sixth buys 0.4 s for $1.89/h".
 func (p *Plan) text(r Request, best *Cell, cells []*Cell) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at depth %d", count(best.Engines, "engine"), best.Depth)
@@ -21,10 +22,20 @@ func (p *Plan) text(r Request, best *Cell, cells []*Cell) string {
 	if p.Price > 0 {
 		fmt.Fprintf(&b, " and %s a step", Dollars(best.StepCost))
 	}
-	var next *Cell
+	var next, fewer *Cell
 	for _, c := range cells {
-		if c.Depth == best.Depth && c.Engines > best.Engines && (next == nil || c.Engines < next.Engines) {
+		switch {
+		case c.Depth != best.Depth:
+		case c.Engines > best.Engines && (next == nil || c.Engines < next.Engines):
 			next = c
+		case c.Engines < best.Engines && (fewer == nil || c.Engines > fewer.Engines):
+			fewer = c
+		}
+	}
+	if fewer != nil {
+		fmt.Fprintf(&b, "; %s would take %s", count(fewer.Engines, "engine"), units.Seconds(fewer.Step.Mean))
+		if p.Price > 0 {
+			fmt.Fprintf(&b, " and %s", Dollars(fewer.StepCost))
 		}
 	}
 	if next == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/spec"
@@ -52,14 +53,27 @@ func (s *Store) open(ctx context.Context, given runspec.Spec, isNew bool) error 
 	case r.code() == rollout.RunOver:
 		return rollout.Refuse(rollout.RunOver, "run %s was deleted", given.Name)
 	case r.int(1) == 0 && r.str(2) != hash:
-		return rollout.Refuse(rollout.Conflict, "run %s exists with another spec; choose another name, "+
-			"or change the run with `millrace run set`", given.Name.Plain())
+		return rollout.Refuse(rollout.Conflict, "run %s exists with another spec%s; choose another name, "+
+			"or change the run with `millrace run set`", given.Name.Plain(), s.differing(ctx, given))
 	}
 	// A crash before these lines is repaired by the retry.
 	if err := s.live(ctx, given.Name.Plain(), given.Name.Life(), 0); err != nil {
 		return err
 	}
 	return trouble("open run", s.runs.Open(ctx, given.Name))
+}
+
+// differing names the keys in which a spec is not the one that its run was started with.
+func (s *Store) differing(ctx context.Context, given runspec.Spec) string {
+	was, err := s.Given(ctx, given.Name)
+	var keys []string
+	for _, key := range spec.Table().Differences(&was, &given) {
+		keys = append(keys, key.Path)
+	}
+	if err != nil || len(keys) == 0 {
+		return ""
+	}
+	return ", which differs in " + units.Few(keys, 4)
 }
 
 // SetLimits changes depth, groups per step, staleness, bytes, order and length of a run, from the next claim on. A

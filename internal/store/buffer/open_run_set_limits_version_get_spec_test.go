@@ -29,7 +29,9 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(f.Open(f.ctx, spec(2, 9)))
 		f.ready(0, 0)
 		expect(t, "the changed limit still holds", seqs(f.claim(0, 0)), []int{0})
-		f.refused(f.Open(f.ctx, spec(2, 10)), rollout.Conflict)
+		err := f.Open(f.ctx, spec(2, 10))
+		f.refused(err, rollout.Conflict)
+		expect(t, "the key that differs is named", strings.Contains(err.Error(), "which differs in steps;"), true)
 		bad := spec(2, 9)
 		bad.Name = "No Name"
 		f.refused(f.Open(f.ctx, bad), rollout.Invalid)

@@ -26,8 +26,9 @@ import (
 type Overview struct {
 	Status    api.DeploymentStatus
 	Problems  []Problem
-	Urgent    int // of them
-	Runs      []RunRow
+	Urgent    int      // of them
+	Runs      []RunRow // that go on
+	Over      []RunRow
 	MoreRuns  int // that are over, and not shown
 	Engines   []EngineRow
 	ShowFleet bool // the visitor may see what all runs share
@@ -108,7 +109,11 @@ func OverviewOf(status api.DeploymentStatus, runs []KnownRun, engines []enginest
 				continue
 			}
 		}
-		v.Runs = append(v.Runs, runRow(r))
+		if r.Status.State.Over() {
+			v.Over = append(v.Over, runRow(r))
+		} else {
+			v.Runs = append(v.Runs, runRow(r))
+		}
 	}
 	for _, e := range engines {
 		v.Engines = append(v.Engines, engineRow(e, status.At))

@@ -198,8 +198,8 @@ func TestOverviewOf(t *testing.T) {
 	v := OverviewOf(api.DeploymentStatus{}, []KnownRun{{Status: over}, {Status: goes, Steps: all}},
 		[]enginestate.Engine{{ID: "e", State: enginestate.EngineLost, MaxInFlight: 4,
 			Load: enginestate.EngineLoad{Running: 3}}}, true)
-	if len(v.Runs) != 2 || v.Runs[0].Name != "demo" || v.Runs[1].Name != "old" {
-		t.Fatalf("runs %+v", v.Runs)
+	if len(v.Runs) != 1 || v.Runs[0].Name != "demo" || len(v.Over) != 1 || v.Over[0].Name != "old" {
+		t.Fatalf("runs %+v, over %+v", v.Runs, v.Over)
 	}
 	if r := v.Runs[0]; r.StepNow != "30 s" || r.StepBefore != "11 s" || r.Change != "+173 %" || r.Starved != "50 %" ||
 		r.Step != "20 of 40" || r.Progress != 0.5 || r.Reward != "0.5" || r.RewardTrend == "" {

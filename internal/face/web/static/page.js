@@ -57,6 +57,9 @@ function liveness() { // what is shown says how old it is when nothing comes any
 	away.textContent = text;
 	away.hidden = !late;
 	document.body.classList.toggle("late", late);
+	const live = document.getElementById("live");
+	live.textContent = late ? "not live" : "live";
+	live.className = late ? "bad" : "good";
 }
 // One line through all charts shows the same moment in each of them, and what is pointed at says its values at once.
 const tips = new WeakMap();
