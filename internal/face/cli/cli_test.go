@@ -269,3 +269,17 @@ func TestStartNotesGroupsOfOne(t *testing.T) {
 		}
 	}
 }
+
+// A model that no engine serves is allowed, since one may be added, and said; before any engine it is not known.
+func TestStartNotesAModelThatNobodyServes(t *testing.T) {
+	t.Parallel()
+	for engines, noted := range map[string]bool{`[{"id":"a","models":["other"]}]`: true, `[{"id":"a","models":["m"]}]`: false,
+		`[{"id":"a"}]`: false, `[]`: false} {
+		answers := map[string]reply{"POST /v1/runs": {201, `{"state":"running","spec":{"name":"demo","model":"m"}}`},
+			"GET /v1/engines": {200, `{"engines":` + engines + `}`}}
+		got, _ := command(t, answers, "name: demo", nil, "run", "start", "-f", "-")
+		if got.err != nil || strings.Contains(got.stderr, "note: no engine serves m") != noted {
+			t.Errorf("%s: %v %q", engines, got.err, got.stderr)
+		}
+	}
+}

@@ -45,6 +45,10 @@ const fleetPath = "/v1/fleet"
 
 func (s *session) showScaling(ctx context.Context, c Client) error {
 	v, a, err := apiclient.Get[supply.View](ctx, c.Client, fleetPath)
+	if ExitCode(err) == ExitNotFound { // it is off, which is no failure
+		s.Say("%v", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

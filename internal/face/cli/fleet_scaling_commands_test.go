@@ -153,7 +153,7 @@ func TestSetScaling(t *testing.T) {
 	off := map[string]reply{"GET /v1/fleet": {404, `{"title":"The fleet is not scaled","status":404,` +
 		`"detail":"scaling is off; give the workers' configuration a section scaling (docs/scaling.md)"}`}}
 	r, _ := command(t, off, "", nil, "engine", "scaling")
-	if r.code == 0 || !strings.Contains(r.err.Error(), "scaling is off") {
+	if r.code != 0 || !strings.Contains(r.stderr, "scaling is off") {
 		t.Errorf("not scaled: %d, %v", r.code, r.err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +71,7 @@ func (s *session) startCommand() *cobra.Command {
 				if status.Spec.Group.Samples == 1 {
 					s.Say("note: group.samples is 1: the rewards of one game do not vary within its group, and every advantage is 0")
 				}
+				s.noteModel(cmd.Context(), c, status.Spec.Model)
 			} else if status.State.Over() {
 				return fmt.Errorf("run %s is %s already and was not started again; start its spec under another name with: "+
 					"millrace run clone %s NEW, or delete it first with: millrace run delete %s", name, status.State, name, name)
@@ -86,6 +88,18 @@ func (s *session) startCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the spec; - reads standard input")
 	cmd.Flags().BoolVar(&watch, "watch", false, "watch the run until it is over")
 	return cmd
+}
+
+// noteModel says that no engine serves a model, where engines have said what they serve.
+func (s *session) noteModel(ctx context.Context, c Client, model string) {
+	engines, _, err := c.Engines(ctx)
+	var served []string
+	for _, e := range engines {
+		served = append(served, e.Models...)
+	}
+	if err == nil && len(served) > 0 && !slices.Contains(served, model) {
+		s.Say("note: no engine serves %s: millrace engine list", model)
+	}
 }
 
 func (s *session) listCommand() *cobra.Command {

@@ -54,7 +54,7 @@ func newTopCommand(d Deps) *cobra.Command {
 const fastestTop = 250 * time.Millisecond
 
 // plainWidth is how wide the screen is where nothing says how wide the output is.
-const plainWidth = 120
+const plainWidth = 240
 
 // topOnce writes what the screen would show.
 func (s *session) topOnce(ctx context.Context, c Client, run rollout.RunName) error {
