@@ -28,7 +28,14 @@ import (
 //go:embed setup.yaml
 var setupFile []byte
 
-var depths = []int{1, 2, 4}
+// arm is a way to run: a depth, and whether the trainer weighs what earlier versions have sampled.
+type arm struct {
+	name    string
+	depth   int
+	weights bool
+}
+
+var arms = []arm{{"1", 1, true}, {"2", 2, true}, {"4", 4, true}, {"4, no importance weights", 4, false}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -42,20 +49,20 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("offpolicy", flag.ContinueOnError)
-	seeds := flags.Int("seeds", 10, "runs of each depth")
+	seeds := flags.Int("seeds", 10, "runs of each")
 	steps := flags.Int("steps", 50, "steps of each run")
 	path := flags.String("figure", "", "file of the figure, such as off-policy.svg")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	curves := make([][]curve, len(depths))
+	curves := make([][]curve, len(arms))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, depth := range depths {
+	for i, a := range arms {
 		curves[i] = make([]curve, *seeds)
 		for seed := range *seeds {
 			group.Go(func() (err error) {
-				curves[i][seed], err = learn(ctx, depth, seed, *steps)
+				curves[i][seed], err = learn(ctx, a, seed, *steps)
 				return err
 			})
 		}
@@ -73,8 +80,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 type curve struct{ seconds, staleness, reward []float64 }
 
 // learn plays the schedule of a simulated run.
-func learn(ctx context.Context, depth, seed, steps int) (curve, error) {
-	s, _, err := setup.Read("setup.yaml", setupFile, []string{fmt.Sprintf("buffer.depth=%d", depth),
+func learn(ctx context.Context, a arm, seed, steps int) (curve, error) {
+	s, _, err := setup.Read("setup.yaml", setupFile, []string{fmt.Sprintf("buffer.depth=%d", a.depth),
 		fmt.Sprintf("seed=%d", seed), fmt.Sprintf("steps=%d", steps)})
 	if err != nil {
 		return curve{}, err
@@ -83,7 +90,7 @@ func learn(ctx context.Context, depth, seed, steps int) (curve, error) {
 	if err != nil {
 		return curve{}, err
 	}
-	p, err := newPlayer(s.Spec, uint64(seed))
+	p, err := newPlayer(s.Spec, a.weights, uint64(seed))
 	if err != nil {
 		return curve{}, err
 	}
@@ -139,26 +146,26 @@ func reached(curves []curve, reward float64) (step int, seconds float64) {
 const goal = 0.86
 
 func writeTable(w io.Writer, curves [][]curve) error {
-	t := table.New(table.Right("DEPTH"), table.Right("STALENESS"), table.Right("STEP s"), table.Right("STEPS"),
+	t := table.New(table.Left("DEPTH"), table.Right("STALENESS"), table.Right("STEP s"), table.Right("STEPS"),
 		table.Right("SECONDS"), table.Right("REWARD AT THE END"))
-	for i, depth := range depths {
+	for i, a := range arms {
 		n := len(curves[i][0].reward)
 		step, seconds := reached(curves[i], goal)
 		all := at(curves[i], n-window, func(c curve) []float64 { return c.seconds }).Mean / (float64(n) - window/2)
-		t.Row(fmt.Sprint(depth), at(curves[i], n-window, func(c curve) []float64 { return c.staleness }).Format("%.1f"),
+		t.Row(a.name, at(curves[i], n-window, func(c curve) []float64 { return c.staleness }).Format("%.1f"),
 			fmt.Sprintf("%.1f", all), fmt.Sprint(step), fmt.Sprintf("%.0f", seconds),
 			at(curves[i], n-window, rewards).Format("%.3f"))
 	}
-	fmt.Fprintf(w, "%d runs of each depth; STEPS and SECONDS until the mean reward is %.2f\n", len(curves[0]), goal)
+	fmt.Fprintf(w, "%d runs of each; STEPS and SECONDS until the mean reward is %.2f\n", len(curves[0]), goal)
 	return t.Write(w, 0)
 }
 
 func writeFigure(path string, curves [][]curve) error {
 	half := func(title, label string, x func(curve) []float64) figure.Figure {
 		f := figure.Figure{Title: title, XLabel: label, YLabel: "mean reward",
-			Subtitle: fmt.Sprintf("tic-tac-toe, %d runs of each depth, means of %d steps with 95 %%", len(curves[0]), window)}
-		for i, depth := range depths {
-			line := chart.PanelLine{Name: fmt.Sprintf("depth %d", depth)}
+			Subtitle: fmt.Sprintf("tic-tac-toe, %d runs of each, means of %d steps with 95 %%", len(curves[0]), window)}
+		for i, a := range arms {
+			line := chart.PanelLine{Name: "depth " + a.name}
 			for from := 0; from+window <= len(curves[i][0].reward); from += window {
 				r := at(curves[i], from, rewards)
 				point := chart.Point{X: at(curves[i], from, x).Mean, Y: r.Mean, Low: r.Mean - r.Half, High: r.Mean + r.Half}

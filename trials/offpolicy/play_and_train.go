@@ -20,6 +20,7 @@ import (
 // player plays games by any version of a policy, and trains the next one.
 type player struct {
 	env         *tictactoe.Env
+	weights     bool // of importance
 	samples     int
 	words       *tokenizer.Tokenizer
 	model       *pseudolm.Model
@@ -29,10 +30,10 @@ type player struct {
 	rng         *rand.Rand
 }
 
-func newPlayer(s runspec.Spec, seed uint64) (*player, error) {
+func newPlayer(s runspec.Spec, weights bool, seed uint64) (*player, error) {
 	env, err := tictactoe.FromOptions(s.Environment.Options)
 	words := tokenizer.New()
-	p := &player{env: env, samples: s.Group.Samples, words: words, model: pseudolm.New(words),
+	p := &player{env: env, weights: weights, samples: s.Group.Samples, words: words, model: pseudolm.New(words),
 		constraints: constraint.NewCompiler(words, 1024), rng: rand.New(rand.NewPCG(seed, 0)),
 		learner: demotrainer.NewLearner(demotrainer.DefaultLearningRate, s.Sampling)}
 	p.versions = []*pseudolm.Policy{p.learner.Policy()}
@@ -150,6 +151,22 @@ func (p *player) move(g *group, game episode.Game, version int) (turn, error) {
 		made.Mask = append(made.Mask, 1)
 	}
 	g.Constraints = append(g.Constraints, prompts[0].Constraint)
+	if !p.weights {
+		if made.Logprobs, err = p.now(prompt, c.Tokens, how); err != nil {
+			return made, err
+		}
+	}
 	_, err = game.Act(map[string]string{prompts[0].Agent: c.Text})
 	return made, err
+}
+
+// now is the log-probabilities of an answer under the newest version: a trainer that is told them instead of those of
+// the version that sampled it weighs all alike.
+func (p *player) now(prompt, answer []tokenizer.ID, how pseudolm.Params) ([]float64, error) {
+	decisions, err := p.model.Replay(p.versions[len(p.versions)-1], prompt, answer, how)
+	var logprobs []float64
+	for _, d := range decisions {
+		logprobs = append(logprobs, math.Log(d.Probs[d.Picked]))
+	}
+	return logprobs, err
 }
