@@ -352,7 +352,7 @@ func (s *watched) told(c condition) error {
 	}
 	top := s.millrace("top", "--once")
 	if level := string(c.level); !strings.Contains(top, level+": ") && !strings.Contains(top, strings.ToUpper(level)) &&
-		!strings.Contains(c.name, "run ") {
+		!strings.Contains(top, c.line) && !strings.Contains(c.name, "run ") {
 		return fmt.Errorf("top says nothing %s: %s", level, top)
 	}
 	return nil

@@ -49,8 +49,8 @@ func Of(e Evidence) []runstatus.Alarm {
 		noWorker, noEngine, modelNotServed, gamesFail, versionUnserved, trainerSilent,
 	} {
 		a, raised := look(e)
-		if a.Code == runstatus.AlarmGamesFail && len(alarms) > 0 {
-			continue // for want of what the alarms before it say
+		if (a.Code == runstatus.AlarmNoEngine || a.Code == runstatus.AlarmGamesFail) && len(alarms) > 0 {
+			continue // for want of what the alarms before it say: workers have engines join
 		}
 		begun := slices.MaxFunc([]time.Time{a.Since, e.Run.StartedAt}, time.Time.Compare)
 		if raised && e.Now.Sub(begun) >= patience[a.Code] {

@@ -72,3 +72,14 @@ func TestGamesWaitForAFleetThatStarts(t *testing.T) {
 		})
 	}
 }
+
+// Engines join through workers, and games are played by them: that there is none is all that is told.
+func TestNoWorkerExplainsTheRest(t *testing.T) {
+	t.Parallel()
+	alarms := alarm.Of(alarm.Evidence{Now: time.Now(),
+		Engines:  []enginestate.Engine{{ID: "a", State: enginestate.EngineStarting}},
+		Attempts: runstatus.AttemptCounts{ByCode: []runstatus.FailedAttempts{{Code: rollout.CodeUnserved, InRow: 20}}}})
+	if len(alarms) != 1 || alarms[0].Code != runstatus.AlarmNoWorker {
+		t.Errorf("%+v", alarms)
+	}
+}
