@@ -42,7 +42,8 @@ func NewReader() *Reader {
 // content is an adapter's files.
 type content struct {
 	config []byte
-	digest string // of configuration and weights; empty: there are no weights
+	digest string           // of configuration and weights; empty: there are no weights
+	shapes map[string][]int // of the tensors, where the file tells
 }
 
 // digested is a digest, with the state of the files when it was taken.
@@ -82,7 +83,7 @@ func (r *Reader) read(ctx context.Context, prefix, path string) (content, error)
 	}
 	defer weights.Close()
 	digest, err := r.digest(ctx, path, config.Bytes(), info, weights, seen)
-	return content{config.Bytes(), digest}, err
+	return content{config.Bytes(), digest, shapesOf(weights)}, err
 }
 
 // openWeights opens the first of the weights that vLLM looks for; nil: there are none.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -41,7 +43,7 @@ func (r *Reader) Inspect(ctx context.Context, prefix, path string, rank int) (In
 	if err != nil {
 		return Inspection{}, fmt.Errorf("inspect adapter: %w", err)
 	}
-	if err := checkConfig(found.config, rank); err != nil {
+	if err := checkConfig(found.config, found.shapes, rank); err != nil {
 		return Inspection{}, rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter, fmt.Errorf("adapter at %s: %w", path,
 			err))
 	}
@@ -61,8 +63,9 @@ func noWeights(path string) error {
 		"adapter at %s: none of %s is there; publish when the weights are written", path, strings.Join(weightFiles, ", ")))
 }
 
-// checkConfig finds everything in PEFT's adapter_config.json that an engine would refuse.
-func checkConfig(raw []byte, rank int) error {
+// checkConfig finds everything in PEFT's adapter_config.json that an engine would refuse, and tensors that are not of
+// the rank that it says.
+func checkConfig(raw []byte, shapes map[string][]int, rank int) error {
 	var cfg struct {
 		Type    string          `json:"peft_type"`
 		Rank    int             `json:"r"`
@@ -96,7 +99,27 @@ func checkConfig(raw []byte, rank int) error {
 	fault(len(cfg.Save) > 0,
 		"modules_to_save is %s: vLLM serves no fully trained modules; train with modules_to_save=None",
 		strings.Join(cfg.Save, ", "))
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		if is, of := rankOf(name, shapes[name]); of && is != cfg.Rank && len(cfg.Ranks) == 0 {
+			fault(true, "%s has shape %v, and adapter_config.json says r=%d: write both from the same model", name,
+				shapes[name], cfg.Rank)
+			break
+		}
+	}
 	return errors.Join(faults...)
+}
+
+// rankOf is the rank that a tensor's shape says, if it is one of LoRA's: A is [rank, in], B is [out, rank].
+func rankOf(name string, shape []int) (rank int, of bool) {
+	switch {
+	case len(shape) != 2:
+		return 0, false
+	case strings.HasSuffix(name, ".lora_A.weight"):
+		return shape[0], true
+	case strings.HasSuffix(name, ".lora_B.weight"):
+		return shape[1], true
+	}
+	return 0, false
 }
 
 // noTargets reports whether target_modules, a list of names or one pattern, is empty.

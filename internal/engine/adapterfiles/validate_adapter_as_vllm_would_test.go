@@ -1,6 +1,7 @@
 package adapterfiles
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"os"
@@ -63,6 +64,27 @@ func TestInspect(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTensorsOfAnotherRank: an engine would copy what fits and leave the rest as it was.
+func TestTensorsOfAnotherRank(t *testing.T) {
+	t.Parallel()
+	for shapes, says := range map[string]string{
+		`{"q.lora_A.weight":{"shape":[8,64]},"q.lora_B.weight":{"shape":[64,8]}}`:  "",
+		`{"q.lora_A.weight":{"shape":[8,64]},"q.lora_B.weight":{"shape":[64,16]}}`: "q.lora_B.weight has shape [64 16]",
+		`{"q.lora_A.weight":{"shape":[16,64]}}`:                                    "adapter_config.json says r=8",
+		`{"policy":{"shape":[3,3]},"__metadata__":{"format":"pt"}}`:                "",
+	} {
+		dir := adapterDir(t, `{"r":8,"target_modules":["q"]}`)
+		file := string(binary.LittleEndian.AppendUint64(nil, uint64(len(shapes)))) + shapes
+		if err := os.WriteFile(filepath.Join(dir, "adapter_model.safetensors"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := NewReader().Inspect(t.Context(), filepath.Dir(dir), dir, 32)
+		if (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", shapes, err, says)
+		}
 	}
 }
 
@@ -172,7 +194,7 @@ func FuzzAdapterConfig(f *testing.F) {
 		f.Add([]byte(config), 32)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, rank int) {
-		if err := checkConfig(raw, rank); err != nil {
+		if err := checkConfig(raw, nil, rank); err != nil {
 			if strings.TrimSpace(err.Error()) == "" {
 				t.Error("refused without a word")
 			}

@@ -63,7 +63,7 @@ func (l Loader) prove(ctx context.Context, c Client, engine rollout.EngineID, a 
 	}
 	if fault != "" {
 		return rollout.Fail(rollout.Permanent, codeDoesNotAct,
-			fmt.Errorf("adapter %s does not act as in the trainer (%s): %s", a.Name, codeDoesNotAct, fault))
+			fmt.Errorf("adapter %s does not act as in the trainer: %s", a.Name, fault))
 	}
 	return err
 }
