@@ -109,8 +109,8 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 		out = append(out, unready...)
 	}
 	for _, decide := range []candidate{
-		configChange, ofRegime, kvLimited, adapterSlots, p.slowFromTheStart, p.ownLimit, p.otherRuns, p.drops, p.throttle,
-		staleWait, handover, p.straggler, p.adapterLoads,
+		configChange, ofRegime, kvLimited, adapterSlots, p.slowFromTheStart, environment, p.ownLimit, p.otherRuns,
+		p.drops, p.throttle, staleWait, handover, p.straggler, p.adapterLoads,
 	} {
 		c, ok := decide(m, reg, e)
 		if !ok || c.Decision == notACause || named(out, c.Name) {
@@ -303,6 +303,16 @@ func (p *predictions) savedWithoutOddOnes(reg *regime) (float64, bool) {
 		return 0, false
 	}
 	return reg.StepSec * max(0, 1-without/now), true
+}
+
+// environment is games that spend most of their time outside of engines, and the trainer's wait with it.
+func environment(m *measurements, _ *regime, e effect) (Cause, bool) {
+	sec := m.mean(e.after, func(s *step) float64 { return s.waitByPlace()[slices.Index(places(), PlaceEnv)] })
+	text := fmt.Sprintf("games spend %s of their time in the environment, and so %s of the wait",
+		units.Percent(m.outsideShare()), units.Seconds(sec))
+	one := decided(CauseEnvironment, e.weigh(sec), text, Measured)
+	one.Fix = &Fix{Text: fixTexts[CauseEnvironment]}
+	return one, one.Decision == IsCause && m.outsideShare() > mostOutside
 }
 
 // handover weighs the time in which a batch was ready and the trainer did not have it.

@@ -425,8 +425,28 @@ const (
 	// kvNearlyFull is the share of the KV caches from which on more games may not fit, or no more prefixes be kept.
 	kvNearlyFull = 0.7
 	// mostOutside is the share of games' time outside of engines from which on workers or environments may be the limit.
-	mostOutside = 0.5
+	mostOutside = 0.35
 )
+
+// cachesShrink reports whether groups found less of their prompts in prefix caches the more there was at the engines:
+// with more games in play they find less still.
+func (reg *regime) cachesShrink(m *measurements) bool {
+	var loads, missed []float64
+	for i := range m.recorded {
+		groups := m.recorded[i].view().Groups
+		for j := range groups {
+			if use, load := groups[j].Usage, reg.speed.groupLoad[groups[j].Seq]; load > 0 && use.CachedTokens > 0 {
+				loads = append(loads, load)
+				missed = append(missed, 1-float64(use.CachedTokens)/float64(use.InputTokens))
+			}
+		}
+	}
+	if len(loads) < 2*leastBefore {
+		return false
+	}
+	slope, deviation := stat.Slope(loads, missed)
+	return slope > plain*deviation && slope*(stat.Quantile(loads, 0.9)-stat.Quantile(loads, 0.1)) > movedLittle
+}
 
 // outsideShare is the share of the games' time that they spend in their environment.
 func (m *measurements) outsideShare() float64 {

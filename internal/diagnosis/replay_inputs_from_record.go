@@ -46,6 +46,7 @@ type replayModel struct {
 	// unmeasured: games spend their time outside of the engines, KV caches are nearly full, engines went, or loads of
 	// adapters stop them: what more games at a time do then is in no record.
 	unmeasured bool
+	shrinking  bool    // prefix caches hold less of each game the more are played
 	blurred    bool    // engines are saturated, and the record does not tell one from another: some may be idle
 	unlike     bool    // engines work in a way that the replay does not know: they are short of adapter slots, or uneven
 	undecided  bool    // the loads that were seen do not tell whether engines are saturated
@@ -94,7 +95,8 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	p.flat = reg.speed.flatBeyond()
 	p.load = reg.speed.Load
 	p.undecided = reg.speed.Fit.Decided() && !reg.speed.Decided() // else its possible curves say so
-	p.unmeasured = reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
+	p.shrinking = reg.cachesShrink(m)
+	p.unmeasured = p.shrinking || reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
 		m.fleet.engines < (1-moved)*mostEngines(m) || loadSecPerStep(m) >= minWaitShare*reg.StepSec
 	p.blurred = reg.Resource == EngineSpeed && p.engines > 1 && len(engineSpeeds(m, m.present)) == 0
 	uneven, _ := slowAlways(m, m.present)

@@ -25,7 +25,7 @@ var fixTexts = map[CauseName]string{
 	CauseTrainer:     trainerFix,
 	CauseRefLogprobs: trainerFix,
 	CauseCheckpoint:  "write checkpoints less often, or in the background",
-	CauseEnvironment: "look at the environment: it takes longer for each request, and engines do not change that; " +
+	CauseEnvironment: "look at what the environment takes for each request: engines do not change that; " +
 		"workers with more CPU do, if theirs are busy",
 	CauseLongerCompletions: "look at what the policy writes: a smaller sampling.max_tokens in the next run, " +
 		"or engines for the longer completions",

@@ -45,6 +45,12 @@ func Refuse(code RefusalCode, format string, args ...any) error {
 	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
+// Behind refuses a version of a run whose workflow has yet to catch up with the account.
+func Behind(run RunName, v PolicyVersion) error {
+	return Refuse(Unavailable, "run %s knows of fewer versions than its account, and catches up first; "+
+		"publish version %d again", run, v)
+}
+
 // Refused reports whether err is, or wraps, a refusal with this code.
 func Refused(err error, code RefusalCode) bool {
 	var r *Refusal

@@ -222,7 +222,7 @@ func TestKeeperMeasuresRates(t *testing.T) {
 		if a.Load.OutputTPS < 95 || a.Load.OutputTPS > 105 || a.Load.InputTPS < 1900 || a.Load.InputTPS > 2100 {
 			t.Errorf("load %+v, want about 100 and 2000 tokens/s", a.Load)
 		}
-		view, err := r.sampler.View(t.Context(), start.Add(5*time.Second), start.Add(15*time.Second))
+		view, err := r.sampler.View(t.Context(), "", start.Add(5*time.Second), start.Add(15*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,10 +43,38 @@ type Sample struct {
 	Queued    int       `json:"q"` // in dispatch queues
 	InputTPS  float64   `json:"i"` // sums over the engines
 	OutputTPS float64   `json:"o"`
+	// Models is the engines of each base model, where not all serve the same; nil: they do.
+	Models map[string]Sample `json:"m,omitempty"`
 }
 
 // Summarise makes a sample of what the engines were last seen to do.
 func Summarise(at time.Time, window time.Duration, engines []enginestate.Engine, queued int) Sample {
+	s := summed(at, window, engines, queued)
+	models := map[string]bool{}
+	for _, e := range engines {
+		for _, model := range e.Models {
+			models[model] = true
+		}
+	}
+	for model := range models {
+		if of := summed(at, window, ServingModel(engines, model), queued); of.Engines < s.Engines {
+			if s.Models == nil {
+				s.Models = map[string]Sample{}
+			}
+			s.Models[model] = of
+		}
+	}
+	return s
+}
+
+// ServingModel lists the engines that serve a base model, or of which that is not known.
+func ServingModel(engines []enginestate.Engine, model string) []enginestate.Engine {
+	return slices.DeleteFunc(slices.Clone(engines), func(e enginestate.Engine) bool {
+		return len(e.Models) > 0 && !slices.Contains(e.Models, model)
+	})
+}
+
+func summed(at time.Time, window time.Duration, engines []enginestate.Engine, queued int) Sample {
 	s := Sample{At: at, WindowSec: min(window, maxSampleWindow).Seconds(), Queued: queued}
 	for _, e := range engines {
 		if e.State != enginestate.EngineReady {
@@ -75,9 +104,9 @@ func (s *Sampler) Record(ctx context.Context, sample Sample) error {
 	return nil
 }
 
-// View is the fleet between two moments. Its WindowSec is the part of that time which samples cover: zero
-// means that nothing is known.
-func (s *Sampler) View(ctx context.Context, from, to time.Time) (steprecord.FleetView, error) {
+// View is the engines of a base model, or all for "", between two moments. Its WindowSec is the part of that time
+// which samples cover: zero means that nothing is known.
+func (s *Sampler) View(ctx context.Context, model string, from, to time.Time) (steprecord.FleetView, error) {
 	entries, err := s.between(ctx, s.key, from, to.Add(maxSampleWindow)) // its window may reach back over to
 	if err != nil {
 		return steprecord.FleetView{}, fmt.Errorf("read fleet samples: %w", err)
@@ -87,6 +116,10 @@ func (s *Sampler) View(ctx context.Context, from, to time.Time) (steprecord.Flee
 		sample, err := decodeSample(e)
 		if err != nil {
 			return steprecord.FleetView{}, err
+		}
+		if of, apart := sample.Models[model]; apart {
+			of.At = sample.At
+			sample = of
 		}
 		samples = append(samples, sample)
 	}
@@ -116,6 +149,11 @@ func (s Sample) sound() bool {
 		float64(s.Engines), float64(s.Busy), s.InFlight, float64(s.Limit), float64(s.Queued), s.InputTPS, s.OutputTPS,
 	} {
 		if math.Abs(v) > most {
+			return false
+		}
+	}
+	for _, of := range s.Models {
+		if !of.sound() {
 			return false
 		}
 	}

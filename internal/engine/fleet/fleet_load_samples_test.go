@@ -66,7 +66,7 @@ func TestSamplerKeepsWhatItIsGiven(t *testing.T) {
 			}
 		}
 	}
-	got, err := s.View(ctx, start.Add(2500*time.Millisecond), start.Add(7500*time.Millisecond))
+	got, err := s.View(ctx, "", start.Add(2500*time.Millisecond), start.Add(7500*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,30 @@ func TestAClockThatIsSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := s.View(ctx, start, start.Add(5*time.Second))
+	got, err := s.View(ctx, "", start, start.Add(5*time.Second))
 	if err != nil || got.WindowSec != 5 || got.InFlight != 4 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestEnginesOfAnotherModel: what a run's base model has of a fleet is none of another model's.
+func TestEnginesOfAnotherModel(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := fleet.NewSampler(newRedis(t), "test")
+	start := time.UnixMilli(1_700_000_000_000)
+	engine := func(models ...string) enginestate.Engine {
+		return enginestate.Engine{State: enginestate.EngineReady, MaxInFlight: 8, Models: models,
+			Load: enginestate.EngineLoad{Running: 4}}
+	}
+	engines := []enginestate.Engine{engine("a"), engine("a"), engine("b"), engine()}
+	if err := s.Record(ctx, fleet.Summarise(start.Add(time.Second), time.Second, engines, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]float64{"a": 3, "b": 2, "": 4, "unseen": 4} {
+		got, err := s.View(ctx, model, start, start.Add(time.Second))
+		if err != nil || got.Engines != want || got.InFlight != 4 {
+			t.Errorf("of model %q: %+v, %v; want %v engines", model, got, err, want)
+		}
 	}
 }

@@ -137,6 +137,10 @@ func normalURL(text string) (*url.URL, error) {
 		return nil, rollout.Refuse(rollout.Invalid, "engine address %q: port %s is not 1 to 65535", text, u.Port())
 	}
 	u.Host = strings.ToLower(u.Host)
+	if of := map[string]string{"http": "80", "https": "443"}; u.Port() == of[u.Scheme] { // as without it
+		u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":")
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
 	return u, nil
 }

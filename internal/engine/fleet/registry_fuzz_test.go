@@ -52,7 +52,7 @@ func FuzzRegistryRows(f *testing.F) {
 			"newest": func() (any, error) { return r.Newest(ctx, "demo") },
 			"queued": func() (any, error) { return workers.Queued(ctx) },
 			"usage":  func() (any, error) { return workers.Usage(ctx, "gpu-1") },
-			"view":   func() (any, error) { return samples.View(ctx, now.Add(-time.Minute), now) },
+			"view":   func() (any, error) { return samples.View(ctx, "", now.Add(-time.Minute), now) },
 			"want":   func() (any, error) { return nil, r.Want(ctx, fleet.Adapter{Name: "demo-v3", Path: "/adapters/3"}) },
 			"loaded": func() (any, error) { return nil, r.Loaded(ctx, "gpu-1", "demo-v3") },
 			"drain":  func() (any, error) { return nil, r.Drain(ctx, "gpu-1", true) },

@@ -38,6 +38,12 @@ func TestNewMember(t *testing.T) {
 			limit: fleet.DefaultMaxInFlight},
 		{name: "IPv6", give: enginestate.Engine{URL: "http://[::1]:8000"}, id: "1:8000", url: "http://[::1]:8000",
 			limit: fleet.DefaultMaxInFlight},
+		{name: "the scheme's own port", give: enginestate.Engine{URL: "http://host:80"}, id: "host", url: "http://host",
+			limit: fleet.DefaultMaxInFlight},
+		{name: "an empty port", give: enginestate.Engine{URL: "https://[::1]:/v1"}, id: "1", url: "https://[::1]",
+			limit: fleet.DefaultMaxInFlight},
+		{name: "the other scheme's port", give: enginestate.Engine{URL: "https://host:80"}, id: "host:80",
+			url: "https://host:80", limit: fleet.DefaultMaxInFlight},
 		{name: "no scheme", give: enginestate.Engine{URL: "10.0.0.5:8000"}, bad: true},
 		{name: "no host", give: enginestate.Engine{URL: "http://:8000"}, bad: true},
 		{name: "port beyond the last", give: enginestate.Engine{URL: "http://host:70000"}, bad: true},
@@ -84,7 +90,8 @@ func TestRegistryMembership(t *testing.T) {
 	if _, err := r.Add(ctx, enginestate.Engine{ID: "b", URL: "http://a:1"}); !rollout.Refused(err, rollout.Conflict) {
 		t.Errorf("second id for one address: %v", err)
 	}
-	for _, pair := range [][2]string{{"localhost:7", "127.0.0.1:7"}, {"127.0.0.1:8", "[::1]:8"}, {"[::1]", "LOCALHOST"}} {
+	for _, pair := range [][2]string{{"localhost:7", "127.0.0.1:7"}, {"127.0.0.1:8", "[::1]:8"},
+		{"[::1]", "LOCALHOST"}, {"localhost", "127.0.0.1:80"}} {
 		here := newRegistry(t)
 		if _, err := here.Add(ctx, enginestate.Engine{ID: "first", URL: "http://" + pair[0]}); err != nil {
 			t.Fatal(err)

@@ -37,8 +37,7 @@ func (s *Server) publish(ctx context.Context, in *struct {
 	}
 	if rollout.Refused(err, rollout.OutOfOrder) && s.followsAccount(ctx, in.Run, in.Version) {
 		s.hint(in.Run)
-		err = rollout.Refuse(rollout.Unavailable, "run %s knows of fewer versions than its account, and catches up first; "+
-			"publish version %d again", in.Run, in.Version)
+		err = rollout.Behind(in.Run, in.Version)
 	}
 	if err == nil {
 		s.waiters.wakeAll(in.Run)

@@ -9,12 +9,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/diagnosis/diagnosisinput"
+	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/savedgame"
 	"github.com/millrace/millrace/internal/face/web"
@@ -163,15 +165,19 @@ func apiDeps(
 			file, err := specfile.Read("request", b)
 			return file.Spec, err
 		},
-		Engines: func(ctx context.Context, _ rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error) {
-			return b.Sampler.Engines(ctx, from, to)
+		Engines: func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error) {
+			return enginesOfRun(ctx, b, run, from, to)
 		},
 		SetScaling: func(ctx context.Context, c scaling.SettingsChange) (scaling.Config, []string, error) {
 			now, err := b.Control.SetScaling(ctx, c)
 			return now.Settings, now.Set, err
 		},
-		FleetView: func(ctx context.Context, _ rollout.RunName, from, to time.Time) (steprecord.FleetView, error) {
-			return b.Sampler.View(ctx, from, to)
+		FleetView: func(ctx context.Context, run rollout.RunName, from, to time.Time) (steprecord.FleetView, error) {
+			status, err := b.Buffer.Status(ctx, run)
+			if err != nil {
+				return steprecord.FleetView{}, err
+			}
+			return b.Sampler.View(ctx, status.Spec.Model, from, to)
 		},
 		Ready:     b.Buffer.Ping,
 		Metrics:   metrics.Handler(),
@@ -217,4 +223,24 @@ func putPageInFront(cfg config.Service, b *connections.Set, server *api.Server, 
 		server.Front(func(http.Handler) http.Handler { return page })
 	}
 	return err
+}
+
+// enginesOfRun is each engine that may serve a run, between two moments: those of another base model are none of its.
+func enginesOfRun(
+	ctx context.Context, b *connections.Set, run rollout.RunName, from, to time.Time,
+) ([]enginestate.EngineView, error) {
+	status, err := b.Buffer.Status(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	engines, err := b.Registry.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	serving := fleet.ServingModel(engines, status.Spec.Model)
+	views, err := b.Sampler.Engines(ctx, from, to)
+	return slices.DeleteFunc(views, func(v enginestate.EngineView) bool {
+		is := func(e enginestate.Engine) bool { return e.ID == v.Engine }
+		return slices.ContainsFunc(engines, is) && !slices.ContainsFunc(serving, is)
+	}), err
 }

@@ -84,9 +84,7 @@ func (m *Machine) inspect(p *publication) {
 		switch {
 		case r.Ahead > m.newest():
 			m.needsSync = true
-			m.answer(runstatus.Policy{}, rollout.Refuse(rollout.Unavailable,
-				"run %s knows of fewer versions than its account, and catches up first; publish version %d again",
-				m.Spec.Name, p.adapter.Version))
+			m.answer(runstatus.Policy{}, rollout.Behind(m.Spec.Name, p.adapter.Version))
 		case r.Ahead > 0: // it was published since
 			m.inspect(p)
 		case r.Fault != nil:

@@ -83,7 +83,7 @@ func (s *Sampler) look(ctx context.Context, m *memory) (*look, error) {
 		return nil, err
 	}
 	if !m.At.IsZero() {
-		if l.fleet, err = s.Samples.View(ctx, m.At, l.now); err != nil {
+		if l.fleet, err = s.Samples.View(ctx, "", m.At, l.now); err != nil {
 			return nil, err
 		}
 	}

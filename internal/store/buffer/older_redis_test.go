@@ -208,3 +208,25 @@ func TestAReadyGroupThatRedisHasLost(t *testing.T) {
 		f.refused(err, rollout.NotReady)
 	})
 }
+
+// TestAClaimedGroupThatRedisHasLost: a batch that is no longer whole is told as lost, again and again, until a trainer
+// goes back: then another one is formed of other groups.
+func TestAClaimedGroupThatRedisHasLost(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(2, 9))
+		f.ready(0, 0, 1, 2, 3)
+		f.claim(0, 0)
+		f.ok(rdb.Del(f.ctx, "millrace:{demo}:group:0").Err())
+		_, err := f.Batch(f.ctx, run, 0)
+		f.refused(err, rollout.BatchLost)
+		for range 2 {
+			_, err = f.Claim(f.ctx, run, 0, 0, buffer.Share{})
+			f.refused(err, rollout.BatchLost)
+		}
+		expect(t, "counts", f.counts(), steprecord.BufferCounts{Ready: 2, Dropped: 2})
+		generation, _ := f.attach(0)
+		expect(t, "batch, formed again", seqs(f.claim(0, generation)), []int{2, 3})
+		f.complete(0, generation)
+	})
+}

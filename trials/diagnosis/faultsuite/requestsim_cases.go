@@ -1,6 +1,7 @@
 package faultsuite
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -128,6 +129,18 @@ func RequestCases() []Case {
 	add("shared-other-runs", "other runs keep as many requests in flight as this one from step 12 on", func(n int) world {
 		return with(sharedWorld(n), func(c *control) { c.OthersHold, c.OtherSec = 150*n, 2 })
 	}, OtherWork)
+	for depth := 2; depth <= 3; depth++ {
+		add(fmt.Sprintf("processors-%d", depth), "turns of all games share two processors, the limit of the run",
+			func(n int) world {
+				return changed(deep(latencyWorld(n), depth), func(w *world) { w.Env, w.Processors = 2.2, 2*n })
+			}, Latency, Environment, Workers, Throughput)
+	}
+	add("prefix-cache", "the engines' caches hold the prefixes of half of the games that are played at once",
+		func(n int) world {
+			return changed(sharedWorld(n), func(w *world) {
+				w.CacheGames, w.Engine.PromptSec = float64(32*n), 1.6*w.Engine.PromptSec
+			})
+		}, Throughput, PrefixHits)
 	add("kv-limited", "the engines' memory holds a third of what their slots could", func(n int) world {
 		w := slotsWorld(n)
 		w.Engine.KV, w.EngineRows = 4*4200, true

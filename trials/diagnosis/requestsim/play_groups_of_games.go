@@ -113,7 +113,7 @@ func (s *sim) ask(m *game) {
 	m.requests = m.requests[:0]
 	for range s.w.Agents {
 		prompt := s.w.Prompt * s.spread("prompt", s.w.TokensCV)
-		r := &request{game: m, age: m.group.launched, prompt: math.Ceil(prompt), cached: math.Floor(prompt * s.w.Shared),
+		r := &request{game: m, age: m.group.launched, prompt: math.Ceil(prompt), cached: math.Floor(prompt * s.cached()),
 			output: math.Ceil(s.w.Output * s.spread("output", s.w.TokensCV)), submitted: s.now}
 		m.requests = append(m.requests, r)
 		s.submit(r)
@@ -143,11 +143,33 @@ func (s *sim) answered(r *request) {
 	if m.open--; m.open == 0 {
 		m.model += m.slowExec
 		m.queue += m.slowQueue
-		m.env += s.w.Env
+		env := s.environment()
+		m.env += env
 		m.turn++
-		s.after(s.w.Env, func() { s.next(m) })
+		s.after(env, func() { s.next(m) })
 	}
 	s.dispatch()
+}
+
+// environment is how long a turn takes in its environment, the wait for a processor included.
+func (s *sim) environment() float64 {
+	if s.w.Processors == 0 {
+		return s.w.Env
+	}
+	for len(s.processors) < s.w.Processors {
+		s.processors = append(s.processors, 0)
+	}
+	first := slices.Index(s.processors, slices.Min(s.processors))
+	s.processors[first] = max(s.now, s.processors[first]) + s.w.Env
+	return s.processors[first] - s.now
+}
+
+// cached is the share of a prompt that an engine's prefix cache holds.
+func (s *sim) cached() float64 {
+	if s.w.CacheGames == 0 || s.playing == 0 {
+		return s.w.Shared
+	}
+	return s.w.Shared * min(1, s.w.CacheGames/float64(s.playing))
 }
 
 func (s *sim) next(m *game) {

@@ -27,6 +27,8 @@ type sim struct {
 	forPlace []*game
 	playing  int
 
+	processors []float64 // when each is free again
+
 	claimed, completed int // steps
 	version            int
 	published          int // versions asked for

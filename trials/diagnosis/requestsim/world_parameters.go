@@ -37,6 +37,8 @@ type World struct {
 	TokensCV   float64
 	Shared     float64 // share of a prompt that is in an engine's prefix cache
 	Env        float64 // of each turn
+	Processors int     // that turns share in their environment, one each; 0: any number
+	CacheGames float64 // games whose prefixes fit the caches: of more, Shared is in them by that part; 0: any number
 	NoVariance float64 // share of groups whose rewards are equal
 	SlowGame   float64 // how many times as many turns one game of each group has; 0: none is longer
 	SlowGroup  float64 // the same for all games of one group in Groups

@@ -8,6 +8,7 @@ local k = tonumber(ARGV[1])
 if k >= int('granted') then return {'no-such-step', int('granted')} end
 if k < int('oldest') then return {'not-retained', int('oldest')} end
 if call('HEXISTS', step_key(k), 'lost') == 1 then return {'batch-lost', int('next')} end
+if not whole(groups_of(k)) then return {'batch-lost', int('next')} end
 local out = {}
 for _, seq in ipairs(groups_of(k)) do
   out[#out + 1] = seq

@@ -30,7 +30,14 @@ if k < int('oldest') then return {'not-retained', int('oldest')} end
 local lost = k < granted and call('HGET', step_key(k), 'lost')
 if lost == '1' then return {'batch-lost', next_step} end
 if k < granted and not lost then
-  return batch(groups_of(k), 0)
+  local seqs = groups_of(k)
+  if whole(seqs) then return batch(seqs, 0) end
+  if k >= next_step then
+    for _, seq in ipairs(seqs) do drop(seq, 'claimed', 'lost', fill(ARGV[5], {seq = seq, code = 'lost'})) end
+    lose_batch(k, generation, ARGV[3])
+    advance()
+  end
+  return {'batch-lost', next_step}
 end
 if k >= int('steps') then return {'run-over', 'steps', int('steps')} end
 if int('over') == 1 then return {'run-over', 'ended'} end

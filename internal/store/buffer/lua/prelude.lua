@@ -209,6 +209,20 @@ local function drop(seq, state, code, fact)
   changed()
 end
 
+-- whole reports whether Redis has all groups of a batch. One key may be gone alone: evicted, or deleted by hand.
+local function whole(seqs)
+  for _, seq in ipairs(seqs) do
+    if call('HEXISTS', group(seq), 'data') == 0 then return false end
+  end
+  return true
+end
+
+-- lose_batch marks a step's batch as gone: another one is formed only for a trainer that goes back.
+local function lose_batch(k, generation, at)
+  call('DEL', step_key(k))
+  call('HSET', step_key(k), 'lost', 1, 'generation', generation, 'granted', at, 'asked', at)
+end
+
 -- oldest_fresh is the oldest policy version that may still be trained on.
 local function oldest_fresh()
   if call('HGET', run, 'on_stale') ~= 'drop' then return 0 end

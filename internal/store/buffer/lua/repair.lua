@@ -83,8 +83,7 @@ for k = math.max(from, granted - MAX_RECORDS), granted - 1 do
       restored = restored + 1
     else
       for _, seq in ipairs(grants[k] and grants[k].seqs or {}) do lose(seq) end
-      call('DEL', step_key(k))
-      call('HSET', step_key(k), 'lost', 1, 'generation', ARGV[3], 'granted', ARGV[9], 'asked', ARGV[9])
+      lose_batch(k, ARGV[3], ARGV[9])
       lost_steps[#lost_steps + 1] = k
     end
   end
