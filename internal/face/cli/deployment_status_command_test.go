@@ -47,3 +47,14 @@ func TestStatus(t *testing.T) {
 		})
 	}
 }
+
+// While Redis does not answer, top says so, and not that there is no run.
+func TestTopWhileRedisDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	got, _ := command(t, map[string]reply{"GET /v1/status": {200, `{"redis":{"answers":false},"runs":[],` +
+		`"problems":[{"level":"stuck","what":"Redis does not answer","advice":"start it"}]}`}}, "", nil, "top", "--once")
+	if got.err != nil || !strings.Contains(got.stdout, "STUCK  Redis does not answer; to do: start it") ||
+		strings.Count(got.stdout, "not known") != 2 || strings.Contains(got.stdout, "0/0") {
+		t.Errorf("%v:\n%s", got.err, got.stdout)
+	}
+}

@@ -97,6 +97,9 @@ func (r *topReader) overview(ctx context.Context) (read top.Overview, err error)
 			read.Wrong = append(read.Wrong, t)
 		}
 	}
+	if read.Unknown = !status.Redis.Answers; read.Unknown {
+		return read, nil // what is wrong is all that is known
+	}
 	all, _, err := r.client.runs(ctx, false)
 	if err != nil {
 		return read, err

@@ -88,6 +88,9 @@ func (m *Model) title() string {
 	parts := []string{"millrace top", m.server}
 	switch m.at() {
 	case overview:
+		if m.unknown {
+			break
+		}
 		ready, going := 0, 0
 		for i := range m.runs {
 			going += 1 - over(&m.runs[i])
@@ -281,6 +284,9 @@ func (m *Model) empty(p pane) string {
 		gamesPane: m.games == nil}
 	if unread[p] {
 		return "not read yet"
+	}
+	if m.unknown {
+		return "not known"
 	}
 	return [panes]string{"no runs; start one with: millrace run start -f SPEC",
 		"no engines; add one with: millrace engine add URL", "no step was claimed yet", "no game is heard of yet"}[p]

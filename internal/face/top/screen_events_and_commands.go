@@ -35,6 +35,7 @@ type (
 		Engines []enginestate.Engine
 		Fleet   *Fleet        // nil: it is not scaled
 		Wrong   []api.Trouble // with what all runs share, the gravest first
+		Unknown bool          // what there is: what keeps it does not answer
 		Err     error
 	}
 	// RunRead is a run with its latest steps, oldest first.

@@ -59,6 +59,7 @@ type Model struct {
 	engines []enginestate.Engine
 	fleet   *Fleet
 	wrong   []api.Trouble // with what all runs share
+	unknown bool          // whether there are runs and engines
 	readAt  time.Time     // of the overview; zero: never
 	lost    time.Time     // since when the server has not answered; zero: it does
 	why     string        // it did not
@@ -112,6 +113,7 @@ func (m *Model) Update(e Event) []Command {
 		m.took("overview", e.Err)
 		if e.Err == nil {
 			m.runs, m.engines, m.fleet, m.wrong, m.readAt = e.Runs, e.Engines, e.Fleet, e.Wrong, e.At
+			m.unknown = e.Unknown
 		}
 	case RunRead:
 		m.took("run", e.Err)

@@ -157,6 +157,8 @@ var screens = []struct {
 	{"longest-name-opened", after1(overviewOf(runOf(string(longest), "running")), keys("enter"),
 		RunRead{At: after(5), Of: longest, Run: runOf(string(longest), "running")})},
 	{"scaled", after1(scaledOverview())},
+	{"not-known", after1(Overview{At: after(5), Unknown: true, Wrong: []api.Trouble{{Level: diagnosis.SeverityStuck,
+		What: "Redis does not answer (for 5 s)", Advice: "start it"}}})},
 	{"engines-filtered", after1(overviewOf(runOf("alpha", "running")), keys("tab / 1 enter"))},
 	{"pause-asked", after1(overviewOf(runOf("alpha", "running")), keys("p"))},
 	{"server-away", after1(overviewOf(runOf("alpha", "running")), Ticked{after(10)}, Overview{Err: silent{}},
