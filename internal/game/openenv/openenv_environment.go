@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/prompting"
 )
 
 // Kind is the name of this environment in a run spec.
@@ -25,15 +26,11 @@ type Config struct {
 	URLs []string `json:"urls"`
 	// Reset is sent with each reset, beside the seed.
 	Reset map[string]any `json:"reset"`
-	// Template is the prompt, with an observation's fields in braces; {observation} is the whole as JSON.
-	Template string `json:"template"`
-	// Chat has the conversation so far asked in the model's chat template: each prompt is a user's message.
-	Chat   bool   `json:"chat"`
-	System string `json:"system"` // a message before them
+	// Keys say how an observation is asked; {observation} is the whole as JSON. In a chat the conversation so far goes
+	// before it.
+	prompting.Keys
 	// Choices is an observation's field with the answers that are possible, of which the engine is held to one.
-	Choices    string   `json:"choices"`
-	Constraint string   `json:"constraint"` // a regular expression, where there are no Choices
-	Stop       []string `json:"stop"`
+	Choices string `json:"choices"`
 	// Extract is a regular expression whose last match, or its first group, is the answer in a completion.
 	Extract string `json:"extract"`
 	// Action is what is sent with a step. A text "{answer}" in it becomes the answer, or with Choices the value that was
@@ -48,7 +45,8 @@ type Config struct {
 
 // DefaultConfig is the configuration of a spec that says nothing.
 func DefaultConfig() Config {
-	return Config{URLs: []string{}, Reset: map[string]any{}, Template: "{observation}", Stop: []string{},
+	return Config{URLs: []string{}, Reset: map[string]any{},
+		Keys:   prompting.Keys{Template: "{observation}", Stop: []string{}},
 		Action: map[string]any{"message": answer}, MaxTurns: 64}
 }
 
@@ -57,7 +55,7 @@ const answer = "{answer}"
 
 // Validate reports everything that is wrong with the configuration.
 func (c *Config) Validate() (err error) {
-	var faults []error
+	faults := c.Faults()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if len(c.URLs) == 0 {
 		fault("urls: is missing: the environment's servers, such as [http://10.0.0.7:8000]")
@@ -68,14 +66,8 @@ func (c *Config) Validate() (err error) {
 			fault("urls: %q is no address such as http://10.0.0.7:8000", text)
 		}
 	}
-	if c.System != "" && !c.Chat {
-		fault("system: is a chat message; set chat: true, or put the text into template")
-	}
 	if c.Choices != "" && c.Constraint != "" {
 		fault("constraint: the choices of %s are one already", c.Choices)
-	}
-	if _, err := regexp.Compile(c.Constraint); err != nil {
-		fault("constraint: %w", err)
 	}
 	if c.extract, err = regexp.Compile(c.Extract); err != nil {
 		fault("extract: %w", err)

@@ -7,11 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
-	"github.com/millrace/millrace/internal/game/fieldtext"
+	"github.com/millrace/millrace/internal/game/prompting"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -114,19 +113,12 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := fieldtext.Fill(cfg.Template, fields)
+	text, err := prompting.Fill(cfg.Template, fields)
 	if err != nil {
 		return nil, err
 	}
-	p := episode.Prompt{Agent: player(fields), Text: text, Stop: cfg.Stop}
-	if cfg.Chat {
-		p.Text, p.Messages = "", append(slices.Clone(g.Messages), rollout.Message{Role: "user", Content: text})
-		if cfg.System != "" {
-			p.Messages = slices.Insert(p.Messages, 0, rollout.Message{Role: "system", Content: cfg.System})
-		}
-	}
-	switch {
-	case cfg.Choices != "":
+	p := cfg.Prompt(player(fields), text, g.Messages)
+	if cfg.Choices != "" {
 		choices, err := choicesOf(fields, cfg.Choices)
 		if err != nil {
 			return nil, err
@@ -135,8 +127,6 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 		for _, c := range choices {
 			p.Constraint.Choices = append(p.Constraint.Choices, fmt.Sprint(c))
 		}
-	case cfg.Constraint != "":
-		p.Constraint = rollout.Constraint{Kind: rollout.RegexConstraint, Pattern: cfg.Constraint}
 	}
 	return []episode.Prompt{p}, nil
 }
@@ -231,7 +221,7 @@ func (g *game) chat(fields map[string]any, text string) {
 	if !g.env.cfg.Chat {
 		return
 	}
-	asked, _ := fieldtext.Fill(g.env.cfg.Template, fields) // it was asked, so it can be made
+	asked, _ := prompting.Fill(g.env.cfg.Template, fields) // it was asked, so it can be made
 	g.Messages = append(g.Messages, rollout.Message{Role: "user", Content: asked},
 		rollout.Message{Role: "assistant", Content: text})
 }
@@ -239,21 +229,15 @@ func (g *game) chat(fields map[string]any, text string) {
 // action is the configured one with an answer in it.
 func (g *game) action(fields map[string]any, text string) (json.RawMessage, error) {
 	cfg := &g.env.cfg
-	var value any = strings.TrimSpace(text)
-	if cfg.Extract != "" {
-		value = ""
-		if all := cfg.extract.FindAllStringSubmatch(text, -1); len(all) > 0 {
-			last := all[len(all)-1]
-			value = strings.TrimSpace(last[min(1, len(last)-1)])
-		}
-	}
+	found, _ := prompting.Extracted(cfg.extract, text) // without a match: the server judges what is empty
+	var value any = found
 	if cfg.Choices != "" {
 		choices, err := choicesOf(fields, cfg.Choices)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range choices {
-			if fmt.Sprint(c) == value {
+			if fmt.Sprint(c) == found {
 				value = c
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
-	"github.com/millrace/millrace/internal/game/fieldtext"
+	"github.com/millrace/millrace/internal/game/prompting"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -28,19 +28,10 @@ func (c *Config) task(row map[string]any) (t task, err error) {
 		if template == "" {
 			template = "{prompt}"
 		}
-		t.Prompt, err = fieldtext.Fill(template, row)
+		t.Prompt, err = prompting.Fill(template, row)
 	}
 	if err != nil {
 		return t, err
-	}
-	if c.Chat {
-		if t.Messages == nil {
-			t.Messages = []rollout.Message{{Role: "user", Content: t.Prompt}}
-		}
-		if c.System != "" {
-			t.Messages = append([]rollout.Message{{Role: "system", Content: c.System}}, t.Messages...)
-		}
-		t.Prompt = ""
 	}
 	if c.Verifier.Kind == judge && row[c.Verifier.Answer] == nil {
 		return t, nil // a judge may do without a reference
@@ -122,11 +113,7 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 	case g.Text != nil:
 		return []episode.Prompt{g.cfg.Verifier.question(&g.played)}, nil
 	}
-	p := episode.Prompt{Agent: agent, Text: g.Prompt, Messages: g.Messages, Stop: g.cfg.Stop}
-	if g.cfg.Constraint != "" {
-		p.Constraint = rollout.Constraint{Kind: rollout.RegexConstraint, Pattern: g.cfg.Constraint}
-	}
-	return []episode.Prompt{p}, nil
+	return []episode.Prompt{g.cfg.Prompt(agent, g.Prompt, g.Messages)}, nil
 }
 
 // Act takes the learner's answer, or the judge's.

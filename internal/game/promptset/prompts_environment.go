@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/prompting"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -25,15 +25,9 @@ const agent = "solver"
 type Config struct {
 	// Dataset is a file with a JSON object a line, as workers see it.
 	Dataset string `json:"dataset"`
-	// Template is the prompt, with a row's fields in braces; "{prompt}" if it is empty.
-	Template string `json:"template"`
-	// Chat has the engine's chat template put around the prompt, which is then the user's message. Without a Template
-	// rows may have whole conversations as "messages".
-	Chat   bool   `json:"chat"`
-	System string `json:"system"` // a message before the user's
-	// Constraint is a regular expression that the engine holds completions to.
-	Constraint string   `json:"constraint"`
-	Stop       []string `json:"stop"`
+	// Keys say how a row is asked; its template is "{prompt}" if there is none. With chat, and without a template, rows
+	// may have whole conversations as "messages".
+	prompting.Keys
 	// Shuffle says whether each pass over the dataset has the rows in an order of its own, drawn from Seed; nil is yes.
 	Shuffle  *bool    `json:"shuffle"`
 	Seed     uint64   `json:"seed"`
@@ -62,19 +56,13 @@ func (c *Config) complete() {
 
 // Validate reports everything that is wrong with a completed configuration.
 func (c *Config) Validate() error {
-	var faults []error
+	faults := c.Faults()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	switch {
 	case c.Dataset == "":
 		fault("dataset: is missing: a file with a JSON object a line, where workers see it")
 	case filepath.Ext(c.Dataset) != ".jsonl":
 		fault("dataset: %q does not end in .jsonl: want a file with a JSON object a line", c.Dataset)
-	}
-	if c.System != "" && !c.Chat {
-		fault("system: is a chat message; set chat: true, or put the text into template")
-	}
-	if _, err := regexp.Compile(c.Constraint); err != nil {
-		fault("constraint: %w", err)
 	}
 	if err := c.Verifier.validate(); err != nil {
 		faults = append(faults, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/prompting"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -79,7 +80,7 @@ func (v *Verifier) validate() (err error) {
 
 // verify reports whether a completion is right, and whether it has anything that could be.
 func (v *Verifier) verify(text string, answers []string) (right, parsed bool) {
-	if text, parsed = v.find(text); !parsed {
+	if text, parsed = prompting.Extracted(v.extract, text); !parsed {
 		return false, false
 	}
 	var given float64
@@ -101,19 +102,6 @@ func (v *Verifier) verify(text string, answers []string) (right, parsed bool) {
 			return text == strings.TrimSpace(answer)
 		}
 	}), true
-}
-
-// find is the answer in a completion.
-func (v *Verifier) find(text string) (string, bool) {
-	if v.Extract == "" {
-		return strings.TrimSpace(text), true
-	}
-	matches := v.extract.FindAllStringSubmatch(text, -1)
-	if len(matches) == 0 {
-		return "", false
-	}
-	last := matches[len(matches)-1]
-	return strings.TrimSpace(last[min(1, len(last)-1)]), true
 }
 
 var number = regexp.MustCompile(`[-+]?(\d[\d,]*(\.\d+)?|\.\d+)([eE][-+]?\d+)?`)
