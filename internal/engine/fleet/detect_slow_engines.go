@@ -25,6 +25,7 @@ func (p Pace) perRequest() float64 { return ratio(p.OutputTPS, p.Running) }
 const (
 	slowShare   = 0.5  // of the others' median output, with as much to do
 	comparable  = 0.75 // of the others' median running requests is as much to do
+	leastLoad   = 1    // running requests; below, two engines differ by chance
 	steadyShare = 0.75 // of the others' median per request ends it
 )
 
@@ -38,7 +39,7 @@ func Lag(was string, mine Pace, others []Pace) string {
 		if mine.perRequest() >= steadyShare*medianOf(others, Pace.perRequest) {
 			return ""
 		}
-	} else if mine.OutputTPS >= slowShare*output || mine.Running < comparable*running {
+	} else if mine.OutputTPS >= slowShare*output || mine.Running < max(comparable*running, leastLoad) {
 		return ""
 	}
 	return fmt.Sprintf("%.0f output tokens/s with %.0f requests running; the others' median is %.0f with %.0f",

@@ -27,6 +27,8 @@ func TestLag(t *testing.T) {
 		{"hung: all of it is running, nothing comes", "", fleet.Pace{Running: 50}, others, true},
 		{"given half, still slow", "slow", fleet.Pace{OutputTPS: 200, Running: 25}, others, true},
 		{"given half, recovered", "slow", fleet.Pace{OutputTPS: 520, Running: 25}, others, false},
+		{"hardly anything to do", "", fleet.Pace{OutputTPS: 11, Running: 0.3},
+			[]fleet.Pace{{OutputTPS: 28, Running: 0.3}}, false},
 		{"alone", "", fleet.Pace{OutputTPS: 1, Running: 50}, nil, false},
 		{"idle keeps what was said", "slow", fleet.Pace{}, others, true},
 	} {
