@@ -66,12 +66,12 @@ func (t templates) make(v *visit, c content) (made, error) {
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
 		Base, Title, Who, Role, Style, Script string
-		Live, LoggedIn                        bool
+		Live, LoggedIn, SeesFleet             bool
 		Crumbs                                []crumb
 		Page                                  any
 	}{
 		v.base, c.title, v.grant.Name, string(v.grant.Role), t.assets["page.css"], t.assets["page.js"], c.live,
-		v.loggedIn, c.crumbs, c.data,
+		v.loggedIn, v.grant.CoversAll(), c.crumbs, c.data,
 	})
 	if err != nil {
 		return made{}, fmt.Errorf("write page %s: %w", c.template, err)
