@@ -90,16 +90,12 @@ type Env struct {
 // FromOptions makes an Env from the options of a run spec. No server is asked: only workers need to reach them.
 func FromOptions(options json.RawMessage) (*Env, error) {
 	cfg := DefaultConfig()
-	if len(options) > 0 {
-		cfg.Action = nil // given ones are no additions
-		d := json.NewDecoder(bytes.NewReader(options))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&cfg); err != nil {
-			return nil, fmt.Errorf("openenv: %w (docs/spec.md has the options)", err)
-		}
-		if cfg.Action == nil {
-			cfg.Action = DefaultConfig().Action
-		}
+	cfg.Action = nil // given ones are no additions
+	if err := episode.ReadOptions(options, &cfg); err != nil {
+		return nil, fmt.Errorf("openenv: %w (docs/spec.md has the options)", err)
+	}
+	if cfg.Action == nil {
+		cfg.Action = DefaultConfig().Action
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err

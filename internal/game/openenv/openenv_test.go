@@ -178,7 +178,7 @@ func TestGoesOnInANewSession(t *testing.T) {
 	}
 }
 
-// TestActionThatEndsEverySession: a game does not try for ever what its server cannot bear.
+// TestActionThatEndsEverySession: a game does not go on trying what its server cannot bear.
 func TestActionThatEndsEverySession(t *testing.T) {
 	t.Parallel()
 	c := &counting{}
@@ -256,7 +256,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestNonsense: what is no answer of OpenEnv's is a failure that says what came, and is not tried for ever.
+// TestNonsense: what is no answer of OpenEnv's is a failure that says what came, and is not tried again and again.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -94,7 +94,7 @@ func (g *game) observation() (fields map[string]any, err error) {
 // player is whose turn it is. Environments of several players say so in current_player_id.
 func player(fields map[string]any) string {
 	if id, ok := fields["current_player_id"]; ok && id != nil {
-		return strings.Trim(fmt.Sprintf("player_%v", id), " ")
+		return fmt.Sprintf("player_%v", id)
 	}
 	return "player"
 }

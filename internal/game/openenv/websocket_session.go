@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -110,9 +111,7 @@ func (d dialer) open(seed int64) (*session, result, error) {
 	conn.SetReadLimit(maxFrame)
 	s := &session{conn: conn, url: at.url}
 	data := map[string]any{"seed": seed}
-	for k, v := range d.reset {
-		data[k] = v
-	}
+	maps.Copy(data, d.reset)
 	r, err := s.ask("reset", data)
 	if err != nil {
 		_ = s.close() // the failure is reset's

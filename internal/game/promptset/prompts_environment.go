@@ -4,7 +4,6 @@
 package promptset
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,12 +83,8 @@ var (
 // FromOptions makes an Env from the options of a run spec. It does not open the dataset: only workers need to see it.
 func FromOptions(options json.RawMessage) (*Env, error) {
 	var cfg Config
-	if len(options) > 0 {
-		d := json.NewDecoder(bytes.NewReader(options))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&cfg); err != nil {
-			return nil, fmt.Errorf("prompts: %w (docs/spec.md has the options)", err)
-		}
+	if err := episode.ReadOptions(options, &cfg); err != nil {
+		return nil, fmt.Errorf("prompts: %w (docs/spec.md has the options)", err)
 	}
 	cfg.complete()
 	if err := cfg.Validate(); err != nil {

@@ -7,7 +7,6 @@
 package tictactoe
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -68,12 +67,8 @@ func New(cfg Config) (*Env, error) {
 // FromOptions makes an Env from the options of a run spec; nil means all defaults.
 func FromOptions(options json.RawMessage) (*Env, error) {
 	var cfg Config
-	if len(options) > 0 {
-		d := json.NewDecoder(bytes.NewReader(options))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&cfg); err != nil {
-			return nil, fmt.Errorf("tictactoe: %w (the options are opening_moves, opening_played and opponent)", err)
-		}
+	if err := episode.ReadOptions(options, &cfg); err != nil {
+		return nil, fmt.Errorf("tictactoe: %w (the options are opening_moves, opening_played and opponent)", err)
 	}
 	return New(cfg)
 }
