@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/run/runmachine"
 )
@@ -98,10 +99,7 @@ func (r *run) plan(ref rollout.GroupRef, v rollout.PolicyVersion, now time.Time)
 
 // groupSeed gives each group its own stream (splitmix64 of the run's seed and the group's number).
 func groupSeed(seed int64, seq rollout.GroupSeq) int64 {
-	z := uint64(seed) + (uint64(seq)+1)*0x9E3779B97F4A7C15
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return int64((z ^ z>>31) >> 1)
+	return int64(stat.Mix(uint64(seed)+(uint64(seq)+1)*0x9E3779B97F4A7C15) >> 1)
 }
 
 // cancelGames cancels the games of groups. While the run is active that is done meanwhile, and its history is not cut

@@ -1,6 +1,10 @@
 package promptset
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/millrace/millrace/internal/kit/stat"
+)
 
 // shuffled is where index at of n comes to in the permutation that a seed names. It takes no memory, whatever n is: a
 // Feistel network permutes the next larger power of four, and what falls outside of n is permuted again until it does
@@ -19,10 +23,6 @@ func shuffled(at, n, seed uint64) uint64 {
 	}
 }
 
-// mix is splitmix64's output function over its arguments.
 func mix(x, seed, round uint64) uint64 {
-	z := x ^ seed*0x9E3779B97F4A7C15 ^ (round+1)*0xD1B54A32D192ED03
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
+	return stat.Mix(x ^ seed*0x9E3779B97F4A7C15 ^ (round+1)*0xD1B54A32D192ED03)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/simulate/enginesim/batch"
 	"github.com/millrace/millrace/internal/simulate/enginesim/constraint"
 	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
@@ -117,5 +118,5 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 // seed is the next seed for a request that brings none.
 func (e *Engine) seed() uint64 {
 	n := e.unseeded.Add(1)
-	return virtualtime.SplitMix(virtualtime.Mix(e.cfg.Seed ^ n*0x9E3779B97F4A7C15)).Uint64()
+	return virtualtime.SplitMix(stat.Mix(e.cfg.Seed ^ n*0x9E3779B97F4A7C15)).Uint64()
 }

@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
-	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
 
 // PolicyTensor is the name of a policy's weights in an adapter's safetensors file.
@@ -60,7 +60,7 @@ type Decision struct {
 
 // Weight is where a policy keeps its weight of a feature for a token after an answer.
 func Weight(feature, after uint64, token tokenizer.ID) int {
-	return int((feature ^ after ^ virtualtime.Mix(uint64(token)+1)) * 0x9E3779B97F4A7C15 >> 48)
+	return int((feature ^ after ^ stat.Mix(uint64(token)+1)) * 0x9E3779B97F4A7C15 >> 48)
 }
 
 // Replay is the decisions that a policy would have had to make to give an answer, under the parameters with which it
@@ -102,7 +102,7 @@ func (m *Model) features(prompt []tokenizer.ID) []uint64 {
 	features := make([]uint64, 0, len(seen)*(len(seen)+1)/2)
 	for i, a := range seen {
 		for _, b := range seen[i:] {
-			features = append(features, virtualtime.Mix(a<<32|b))
+			features = append(features, stat.Mix(a<<32|b))
 		}
 	}
 	return features

@@ -14,8 +14,8 @@ import (
 	"hash/fnv"
 	"math"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
-	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
 
 const (
@@ -41,7 +41,7 @@ func WeightsOf(parts ...string) Weights {
 		_, _ = h.Write([]byte(p)) // never fails
 		_, _ = h.Write([]byte{0})
 	}
-	return Weights{hash: virtualtime.Mix(h.Sum64())}
+	return Weights{hash: stat.Mix(h.Sum64())}
 }
 
 // Model is immutable and safe for concurrent use.
@@ -61,7 +61,7 @@ func New(t *tokenizer.Tokenizer) *Model {
 	}
 	m.all = append(m.all, tokenizer.EOS)
 	for _, id := range m.all {
-		m.salts = append(m.salts, virtualtime.Mix(uint64(id)+1))
+		m.salts = append(m.salts, stat.Mix(uint64(id)+1))
 	}
 	for i := range m.logits {
 		quantile := (float64(i) + 0.5) / levels
@@ -74,7 +74,7 @@ func New(t *tokenizer.Tokenizer) *Model {
 func context(w Weights, text []tokenizer.ID) uint64 {
 	h := w.hash
 	for _, id := range text[max(0, len(text)-contextTokens):] {
-		h = virtualtime.Mix(h ^ uint64(id))
+		h = stat.Mix(h ^ uint64(id))
 	}
 	return h
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/simulate/enginesim/constraint"
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
@@ -40,7 +41,7 @@ type sampler struct {
 }
 
 func newSampler(m *Model, w Weights, prompt []tokenizer.ID, p *Params) *sampler {
-	s := &sampler{model: m, weights: w, params: p, rng: virtualtime.SplitMix(virtualtime.Mix(p.Seed))}
+	s := &sampler{model: m, weights: w, params: p, rng: virtualtime.SplitMix(stat.Mix(p.Seed))}
 	s.text = append(make([]tokenizer.ID, 0, len(prompt)+min(p.MaxTokens, 64)), prompt...)
 	t := s.temperature()
 	for i, logit := range m.logits {
@@ -230,7 +231,7 @@ func (s *sampler) draw() int {
 // take appends the picked candidate to the text.
 func (s *sampler) take(i int) {
 	s.text = append(s.text, s.ids[i])
-	s.after = virtualtime.Mix(s.after ^ uint64(s.ids[i]+1))
+	s.after = stat.Mix(s.after ^ uint64(s.ids[i]+1))
 	if s.params.Constraint != nil {
 		s.at = s.listed[i]
 	}

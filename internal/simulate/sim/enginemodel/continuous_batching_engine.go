@@ -3,6 +3,7 @@ package enginemodel
 import (
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/simulate/enginesim/batch"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
@@ -64,7 +65,7 @@ func (c *Continuous) segments(call *Call) []batch.Segment {
 	all := (call.Prompt + call.Output) / c.limits.Block
 	add := func(key uint64, end int) {
 		if end > blocks {
-			key = virtualtime.Mix(virtualtime.Mix(c.adapterSeed^key) + uint64(blocks))
+			key = stat.Mix(stat.Mix(c.adapterSeed^key) + uint64(blocks))
 			list = append(list, batch.Segment{Key: key, Blocks: end - blocks})
 			blocks = end
 		}
@@ -72,12 +73,12 @@ func (c *Continuous) segments(call *Call) []batch.Segment {
 	for _, p := range call.Shared {
 		add(p.Key, min(p.Tokens/c.limits.Block, all))
 	}
-	add(virtualtime.Mix(^call.ID), all)
+	add(stat.Mix(^call.ID), all)
 	return list
 }
 
 // adapterSeed sets an adapter's prefixes apart: a new version starts with a cold cache.
-func adapterSeed(name string) uint64 { return virtualtime.Mix(virtualtime.Hash(name)) }
+func adapterSeed(name string) uint64 { return stat.Mix(virtualtime.Hash(name)) }
 
 // Abort takes a call out.
 func (c *Continuous) Abort(now time.Duration, id uint64) bool {

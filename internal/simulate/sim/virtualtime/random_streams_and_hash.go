@@ -3,6 +3,8 @@ package virtualtime
 import (
 	"hash/fnv"
 	"math"
+
+	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 // Random is a stream of random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014), which is the same in every
@@ -14,13 +16,6 @@ func Hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
 	return h.Sum64()
-}
-
-// Mix spreads the bits of a number: the last step of splitmix64.
-func Mix(z uint64) uint64 {
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
 }
 
 // NewRandom is the stream of one subsystem of a simulation. Streams of different names are independent, so that one
@@ -35,7 +30,7 @@ func SplitMix(seed uint64) *Random { return &Random{seed} }
 // Uint64 is 64 random bits.
 func (r *Random) Uint64() uint64 {
 	r.state += 0x9E3779B97F4A7C15
-	return Mix(r.state)
+	return stat.Mix(r.state)
 }
 
 // Float64 is uniform in [0, 1).
