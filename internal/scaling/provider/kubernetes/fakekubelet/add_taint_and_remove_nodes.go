@@ -45,6 +45,8 @@ func (k *Kubelet) Taint(ctx context.Context, name string, taints ...core.Taint) 
 
 // RemoveNode takes a node away, as happens to spot machines; what ran there ends.
 func (k *Kubelet) RemoveNode(ctx context.Context, name string) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	k.mu.Lock()
 	for _, r := range k.runs {
 		if r.pod.Spec.NodeName == name {
@@ -55,7 +57,10 @@ func (k *Kubelet) RemoveNode(ctx context.Context, name string) error {
 	return k.api.Delete().Resource("nodes").Name(name).Do(ctx).Error()
 }
 
+// patchNode waits for a look that has listed the nodes as they were: it would bind pods by that list.
 func (k *Kubelet) patchNode(ctx context.Context, name, part string, change any) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	text, err := json.Marshal(change)
 	if err != nil {
 		return err
