@@ -45,14 +45,11 @@ func (m *Metrics) Stand(s Standing) {
 	there := map[rollout.EngineID]bool{}
 	for _, e := range s.Engines {
 		there[e.ID] = true
-		m.vectors.engineUp.WithLabelValues(string(e.ID)).Set(truth(e.State == enginestate.EngineReady))
+		m.set("engine_up", truth(e.State == enginestate.EngineReady), string(e.ID))
 	}
 	for _, e := range m.standing.Engines {
-		if there[e.ID] {
-			continue
-		}
-		for _, gauge := range m.vectors.engineGauges {
-			gauge.DeletePartialMatch(prometheus.Labels{"engine": string(e.ID)})
+		if !there[e.ID] {
+			m.endLevels(prometheus.Labels{"engine": string(e.ID)})
 		}
 	}
 	m.standing = s
@@ -61,13 +58,7 @@ func (m *Metrics) Stand(s Standing) {
 // Forget ends every series of a run that is over, after Prometheus has had time to read its last figures: a server that
 // shows the runs of a year would show little else.
 func (m *Metrics) Forget(run rollout.RunName) {
-	for _, c := range m.vectors.all {
-		if v, is := c.(interface {
-			DeletePartialMatch(prometheus.Labels) int
-		}); is {
-			v.DeletePartialMatch(prometheus.Labels{"run": string(run)})
-		}
-	}
+	m.end(prometheus.Labels{"run": string(run)})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.over, run)
@@ -76,17 +67,6 @@ func (m *Metrics) Forget(run rollout.RunName) {
 
 // standingNow is the standing as metrics.
 type standingNow struct{ of *Metrics }
-
-var (
-	runStateDesc    = definedDesc("run_state")
-	nextStepDesc    = definedDesc("run_next_step")
-	progressDesc    = definedDesc("run_progress_timestamp_seconds")
-	rollbacksDesc   = definedDesc("run_rollbacks_total")
-	waitRatioDesc   = definedDesc("step_wait_ratio")
-	engineStateDesc = definedDesc("engine_state")
-	proofsDesc      = definedDesc("engine_adapter_proofs")
-	workersDesc     = definedDesc("workers")
-)
 
 // The states that are shown, each as a series of its own.
 var (
@@ -102,14 +82,7 @@ var (
 )
 
 // Describe names the metrics.
-func (s standingNow) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append([]*prometheus.Desc{
-		runStateDesc, nextStepDesc, progressDesc, rollbacksDesc, waitRatioDesc, engineStateDesc, proofsDesc,
-		workersDesc,
-	}, scaledFleetDescs...) {
-		out <- d
-	}
-}
+func (s standingNow) Describe(out chan<- *prometheus.Desc) { describe("redis", out) }
 
 // Collect shows the latest standing; nothing before the first.
 func (s standingNow) Collect(out chan<- prometheus.Metric) {
@@ -121,11 +94,11 @@ func (s standingNow) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, e := range now.Engines {
 		for _, state := range engineStates {
-			out <- gaugeOf(engineStateDesc, truth(e.State == state), string(e.ID), string(state))
+			show(out, "engine_state", truth(e.State == state), string(e.ID), string(state))
 		}
 		for _, verdict := range proofVerdicts {
 			if n := e.Proved(verdict); len(e.Proofs) > 0 {
-				out <- gaugeOf(proofsDesc, float64(n), string(e.ID), string(verdict))
+				show(out, "engine_adapter_proofs", float64(n), string(e.ID), string(verdict))
 			}
 		}
 	}
@@ -140,21 +113,21 @@ func (s standingNow) Collect(out chan<- prometheus.Metric) {
 		count[w.State]++
 	}
 	for _, state := range workerStates {
-		out <- gaugeOf(workersDesc, float64(count[state]), string(state))
+		show(out, "workers", float64(count[state]), string(state))
 	}
 }
 
 func (r RunStanding) collect(out chan<- prometheus.Metric) {
 	run := string(r.Status.Spec.Name)
 	for _, state := range runStates {
-		out <- gaugeOf(runStateDesc, truth(r.Status.State == state), run, string(state))
+		show(out, "run_state", truth(r.Status.State == state), run, string(state))
 	}
-	out <- gaugeOf(nextStepDesc, float64(r.Status.NextStep), run)
-	out <- gaugeOf(progressDesc, float64(r.Since.UnixMilli())/1000, run)
-	out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(r.Status.Rollbacks), run)
+	show(out, "run_next_step", float64(r.Status.NextStep), run)
+	show(out, "run_progress_timestamp_seconds", float64(r.Since.UnixMilli())/1000, run)
+	show(out, "run_rollbacks_total", float64(r.Status.Rollbacks), run)
 	for _, n := range waitSpans {
 		if share, known := smallestWait(r.Latest, n); known {
-			out <- gaugeOf(waitRatioDesc, share, run, strconv.Itoa(n))
+			show(out, "step_wait_ratio", share, run, strconv.Itoa(n))
 		}
 	}
 }
@@ -174,34 +147,16 @@ func smallestWait(latest []steprecord.StepRecord, n int) (share float64, known b
 	return share, true
 }
 
-func gaugeOf(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-}
-
-var (
-	fleetEnginesDesc = definedDesc("fleet_engines")
-	fleetWantedDesc  = definedDesc("fleet_engines_wanted")
-	fleetStartedDesc = definedDesc("fleet_engines_started_total")
-	fleetCostDesc    = definedDesc("fleet_cost_dollars_total")
-	fleetTroubleDesc = definedDesc("fleet_provider_trouble")
-	fleetSampledDesc = definedDesc("fleet_sampled_timestamp_seconds")
-)
-
-// scaledFleetDescs is the metrics of a fleet that is scaled.
-var scaledFleetDescs = []*prometheus.Desc{
-	fleetEnginesDesc, fleetWantedDesc, fleetStartedDesc, fleetCostDesc, fleetTroubleDesc, fleetSampledDesc,
-}
-
 // collectFleet shows a fleet that is scaled.
 func collectFleet(v *supply.View, out chan<- prometheus.Metric) {
 	for state, n := range map[string]int{
 		"starting": v.Actual.Starting, "ready": v.Actual.Ready, "draining": v.Actual.Draining,
 	} {
-		out <- gaugeOf(fleetEnginesDesc, float64(n), state)
+		show(out, "fleet_engines", float64(n), state)
 	}
-	out <- gaugeOf(fleetWantedDesc, float64(v.Wanted))
-	out <- prometheus.MustNewConstMetric(fleetStartedDesc, prometheus.CounterValue, float64(v.Started))
-	out <- prometheus.MustNewConstMetric(fleetCostDesc, prometheus.CounterValue, v.Cost)
-	out <- gaugeOf(fleetTroubleDesc, truth(v.Trouble != ""), v.Provider)
-	out <- gaugeOf(fleetSampledDesc, float64(v.At.UnixMilli())/1000)
+	show(out, "fleet_engines_wanted", float64(v.Wanted))
+	show(out, "fleet_engines_started_total", float64(v.Started))
+	show(out, "fleet_cost_dollars_total", v.Cost)
+	show(out, "fleet_provider_trouble", truth(v.Trouble != ""), v.Provider)
+	show(out, "fleet_sampled_timestamp_seconds", float64(v.At.UnixMilli())/1000)
 }

@@ -3,7 +3,7 @@
 // fed with the store's streams it shows the service.
 //
 // Labels are bounded: runs, engines and small enums, never a group, an episode or an adapter. Names are a contract with
-// dashboards; metric_definitions.go lists them all.
+// dashboards; metrics.json lists them all.
 //
 // Tokens are counted twice, from two sources that must agree, and under two names so that no sum adds them up: per
 // run and engine from the usage of answered requests (millrace_tokens_total), per engine from the engines' own counters
@@ -29,7 +29,6 @@ var _ telemetry.Emitter = (*Metrics)(nil)
 // Emit counts an event.
 func (m *Metrics) Emit(e telemetry.Event) {
 	run, engine := string(e.Run), string(e.Engine)
-	v := &m.vectors
 	switch b := e.Body.(type) {
 	case telemetry.Audit: // kept to be read
 	case telemetry.RunChanged:
@@ -45,25 +44,25 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.GroupReady:
 		m.group(run, b.Group)
 	case telemetry.GroupDropped:
-		v.staleDropped.WithLabelValues(run, string(b.Code)).Inc()
+		m.count("stale_dropped_total", 1, run, string(b.Code))
 	case telemetry.EpisodeFinished:
-		v.episodes.WithLabelValues(run, "finished").Inc()
-		v.episodeSec.WithLabelValues(run).Observe(b.WallSec)
+		m.count("episodes_total", 1, run, "finished")
+		m.observe("episode_duration_seconds", b.WallSec, run)
 	case telemetry.EpisodeFailed:
-		v.episodes.WithLabelValues(run, resultOf(b)).Inc()
+		m.count("episodes_total", 1, run, resultOf(b))
 	case telemetry.AdapterLoaded:
 		if b.Failure != "" {
-			v.adapterFailures.WithLabelValues(engine).Inc()
+			m.count("engine_adapter_load_failures_total", 1, engine)
 			return
 		}
-		v.adapterLoadSec.WithLabelValues(engine).Observe(b.Sec)
+		m.observe("engine_adapter_load_seconds", b.Sec, engine)
 	case telemetry.AdapterChanged, telemetry.SinkChanged, telemetry.Diagnosed: // kept to be read
 	case telemetry.FleetScaled:
-		v.fleetDecisions.WithLabelValues(b.Code).Inc()
+		m.count("fleet_decisions_total", 1, b.Code)
 	case telemetry.FleetMeasured, telemetry.ProviderChanged: // the fleet's standing tells what stands
 	case telemetry.PolicyPublished:
 		if b.Policy.State == runstatus.PolicyServing {
-			v.policyVersion.WithLabelValues(run).Set(float64(b.Policy.Version))
+			m.set("policy_version", float64(b.Policy.Version), run)
 		}
 	case telemetry.EngineChanged:
 		m.engineChanged(e, b)
@@ -72,11 +71,11 @@ func (m *Metrics) Emit(e telemetry.Event) {
 	case telemetry.EngineSample:
 		m.engineLoad(engine, b.Load)
 	case telemetry.TokenRates:
-		v.tokens.WithLabelValues(run, engine, "input").Add(positive(float64(b.InputTokens)))
-		v.tokens.WithLabelValues(run, engine, "output").Add(positive(float64(b.OutputTokens)))
+		m.count("tokens_total", float64(b.InputTokens), run, engine, "input")
+		m.count("tokens_total", float64(b.OutputTokens), run, engine, "output")
 	case telemetry.DispatchSample:
 		for reason, n := range b.Rejected {
-			v.rejected.WithLabelValues(string(reason)).Add(positive(float64(n)))
+			m.count("requests_rejected_total", float64(n), string(reason))
 		}
 	}
 }
@@ -103,12 +102,10 @@ func (m *Metrics) runChanged(run rollout.RunName, state runstatus.RunState) {
 	}
 	m.over[run] = true
 	if state == runstatus.RunLost {
-		m.vectors.lostRuns.WithLabelValues(string(run)).Inc()
+		m.count("run_lost_total", 1, string(run))
 	}
 	delete(m.perStep, run)
-	for _, gauge := range m.vectors.runGauges {
-		gauge.DeletePartialMatch(prometheus.Labels{"run": string(run)})
-	}
+	m.endLevels(prometheus.Labels{"run": string(run)})
 }
 
 // isOver reports whether a run has no levels any more: its last words may come late.
@@ -119,31 +116,31 @@ func (m *Metrics) isOver(run rollout.RunName) bool {
 }
 
 func (m *Metrics) step(name rollout.RunName, r steprecord.StepRecord) {
-	run, v := string(name), &m.vectors
+	run := string(name)
 	wall, phases := r.StepSec(), r.StepPhases() // without the prefill
-	v.stepSec.WithLabelValues(run).Observe(positive(wall))
+	m.observe("step_duration_seconds", positive(wall), run)
 	for phase, sec := range phases {
-		v.phaseSec.WithLabelValues(run, string(phase)).Add(positive(sec))
+		m.count("step_phase_seconds_total", sec, run, string(phase))
 	}
 	for _, g := range r.Service.Groups {
-		v.policyLag.WithLabelValues(run).Observe(float64(rollout.Staleness(g.MinVersion, r.Service.Version)))
+		m.observe("policy_lag_versions", float64(rollout.Staleness(g.MinVersion, r.Service.Version)), run)
 	}
 	if m.isOver(name) {
 		return
 	}
-	v.lagMean.WithLabelValues(run, "in_flight").Set(r.Service.StalenessInFlightMean)
-	v.lagMean.WithLabelValues(run, "in_buffer").Set(r.Service.StalenessInBufferMean)
-	v.depthBatches.WithLabelValues(run).Set(float64(r.Service.Depth))
+	m.set("policy_lag_mean_versions", r.Service.StalenessInFlightMean, run, "in_flight")
+	m.set("policy_lag_mean_versions", r.Service.StalenessInBufferMean, run, "in_buffer")
+	m.set("buffer_depth_batches", float64(r.Service.Depth), run)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.perStep[name] = float64(r.Service.GroupsPerStep)
 }
 
 func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
-	run, v := string(name), &m.vectors
+	run := string(name)
 	if b.Cause != "" {
-		v.starvedSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.StarvedSec))
-		v.prefillSec.WithLabelValues(run, string(b.Cause)).Add(positive(b.PrefillSec))
+		m.count("trainer_starved_seconds_total", b.StarvedSec, run, string(b.Cause))
+		m.count("trainer_prefill_seconds_total", b.PrefillSec, run, string(b.Cause))
 	}
 	if m.isOver(name) {
 		return
@@ -151,26 +148,26 @@ func (m *Metrics) level(name rollout.RunName, b telemetry.BufferLevel) {
 	for state, n := range map[string]int64{
 		"queued": b.Counts.Queued, "in_flight": b.Counts.InFlight, "ready": b.Counts.Ready, "claimed": b.Counts.Claimed,
 	} {
-		v.groups.WithLabelValues(run, state).Set(float64(n))
+		m.set("buffer_groups", float64(n), run, state)
 	}
 	// An alert on a first one needs the zero before it.
-	v.staleDropped.WithLabelValues(run, string(rollout.CodeStale))
-	v.lostRuns.WithLabelValues(run)
-	v.inflightGroups.WithLabelValues(run).Set(float64(b.Counts.InFlight))
-	v.targetGroups.WithLabelValues(run).Set(float64(b.Target))
-	v.bufferBytes.WithLabelValues(run).Set(float64(b.Counts.Bytes))
+	m.count("stale_dropped_total", 0, run, string(rollout.CodeStale))
+	m.count("run_lost_total", 0, run)
+	m.set("buffer_in_flight_groups", float64(b.Counts.InFlight), run)
+	m.set("buffer_target_groups", float64(b.Target), run)
+	m.set("buffer_bytes", float64(b.Counts.Bytes), run)
 	for _, throttle := range runstatus.Throttles() {
-		v.throttled.WithLabelValues(run, string(throttle)).Set(truth(b.Throttle == throttle))
+		m.set("buffer_throttled", truth(b.Throttle == throttle), run, string(throttle))
 	}
 	for _, code := range runstatus.AlarmCodes() {
-		v.alarms.WithLabelValues(run, string(code)).Set(truth(slices.Contains(b.Alarms, code)))
+		m.set("alarm", truth(slices.Contains(b.Alarms, code)), run, string(code))
 	}
 	m.rewardVariance(run, b.RewardVariance)
 	m.mu.Lock()
 	perStep := m.perStep[name]
 	m.mu.Unlock()
 	if perStep > 0 {
-		v.readyBatches.WithLabelValues(run).Set(float64(b.Counts.Ready) / perStep)
+		m.set("buffer_ready_batches", float64(b.Counts.Ready)/perStep, run)
 	}
 }
 
@@ -179,8 +176,8 @@ func (m *Metrics) rewardVariance(run string, s runstatus.RewardVariance) {
 	if s.Groups == 0 {
 		return
 	}
-	m.vectors.zeroVarianceShare.WithLabelValues(run).Set(float64(s.ZeroVariance) / float64(s.Groups))
-	m.vectors.collapsed.WithLabelValues(run).Set(truth(s.Collapsed))
+	m.set("zero_variance_ratio", float64(s.ZeroVariance)/float64(s.Groups), run)
+	m.set("reward_variance_collapsed", truth(s.Collapsed), run)
 }
 
 func truth(is bool) float64 {
@@ -191,7 +188,6 @@ func truth(is bool) float64 {
 }
 
 func (m *Metrics) group(run string, g steprecord.GroupView) {
-	v := &m.vectors
 	if g.Times.LaunchedAt.IsZero() || g.Times.StartedAt.IsZero() || g.Times.ReadyAt.IsZero() {
 		return
 	}
@@ -200,7 +196,7 @@ func (m *Metrics) group(run string, g steprecord.GroupView) {
 		found = m.exemplar(rollout.RunName(run), g.Seq)
 	}
 	observe := func(stage string, sec float64) {
-		to := v.groupSec.WithLabelValues(run, stage)
+		to := m.histograms["group_duration_seconds"].WithLabelValues(run, stage)
 		if with, is := to.(prometheus.ExemplarObserver); is && found != nil {
 			with.ObserveWithExemplar(sec, found)
 			return
@@ -214,7 +210,7 @@ func (m *Metrics) group(run string, g steprecord.GroupView) {
 }
 
 func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {
-	m.vectors.engineUp.WithLabelValues(string(e.Engine)).Set(truth(b.State == enginestate.EngineReady))
+	m.set("engine_up", truth(b.State == enginestate.EngineReady), string(e.Engine))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	since, joined := m.joining[e.Engine]
@@ -225,7 +221,7 @@ func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {
 		}
 	case enginestate.EngineReady:
 		if joined {
-			m.vectors.coldStartSec.WithLabelValues(string(e.Engine)).Observe(e.At.Sub(since).Seconds())
+			m.observe("engine_cold_start_seconds", e.At.Sub(since).Seconds(), string(e.Engine))
 		}
 		delete(m.joining, e.Engine)
 	default:
@@ -234,21 +230,21 @@ func (m *Metrics) engineChanged(e telemetry.Event, b telemetry.EngineChanged) {
 }
 
 func (m *Metrics) engineLoad(engine string, l enginestate.EngineLoad) {
-	v := &m.vectors
-	v.adapterFailures.WithLabelValues(engine) // an alert on a first one needs the zero before it
-	v.engineInflight.WithLabelValues(engine).Set(l.Running)
-	v.engineQueue.WithLabelValues(engine).Set(l.Waiting)
-	v.engineKV.WithLabelValues(engine).Set(l.KVUsage)
-	v.enginePrefixHits.WithLabelValues(engine).Set(l.PrefixHitShare)
-	v.engineTokens.WithLabelValues(engine, "input").Add(positive(l.InputTPS * l.WindowSec))
-	v.engineTokens.WithLabelValues(engine, "output").Add(positive(l.OutputTPS * l.WindowSec))
-	v.engineQueueSec.WithLabelValues(engine).Set(l.QueueSec)
+	m.count("engine_adapter_load_failures_total", 0, engine) // an alert on a first one needs the zero before it
+	m.set("engine_in_flight", l.Running, engine)
+	m.set("engine_queue", l.Waiting, engine)
+	m.set("engine_kv_cache_ratio", l.KVUsage, engine)
+	m.set("engine_prefix_hit_ratio", l.PrefixHitShare, engine)
+	m.count("engine_tokens_total", l.InputTPS*l.WindowSec, engine, "input")
+	m.count("engine_tokens_total", l.OutputTPS*l.WindowSec, engine, "output")
+	m.set("engine_dispatch_queue_seconds", l.QueueSec, engine)
 	if l.UsageWindowSec > 0 {
-		v.engineUsageError.WithLabelValues(engine, "input").Set(l.UsageInputError)
-		v.engineUsageError.WithLabelValues(engine, "output").Set(l.UsageOutputError)
+		m.set("engine_usage_error_ratio", l.UsageInputError, engine, "input")
+		m.set("engine_usage_error_ratio", l.UsageOutputError, engine, "output")
 		return
 	}
-	v.engineUsageError.DeletePartialMatch(prometheus.Labels{"engine": engine}) // nothing is known, which is not agreement
+	// Nothing is known, which is not agreement.
+	m.gauges["engine_usage_error_ratio"].DeletePartialMatch(prometheus.Labels{"engine": engine})
 }
 
 // positive keeps a figure that makes no sense from breaking a counter, which panics when it is made to fall.

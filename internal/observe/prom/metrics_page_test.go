@@ -36,19 +36,6 @@ func TestPageHasEveryMetric(t *testing.T) {
 	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
 	worker := processmetrics.NewWorker(1, func() map[rollout.RunName]int { return nil },
 		func() enginestate.Worker { return enginestate.Worker{} }, watchedStore()...)
-	kinds := map[string]string{}
-	for _, c := range append(server.vectors.all, server.vectors.refused, server.vectors.panics) {
-		kind := "gauge"
-		switch c.(type) {
-		case *prometheus.CounterVec:
-			kind = "counter"
-		case *prometheus.HistogramVec:
-			kind = "histogram"
-		}
-		for _, d := range descriptions(t, c) {
-			kinds[d.name] = kind
-		}
-	}
 	rows, shownBy := map[string][]string{}, map[string][]string{}
 	for _, from := range []struct {
 		of      string
@@ -58,12 +45,11 @@ func TestPageHasEveryMetric(t *testing.T) {
 			if !strings.HasPrefix(d.name, prefix) {
 				continue // of Go, the process, Temporal's SDK
 			}
-			kind := kinds[d.name]
-			if kind == "" {
-				kind = "gauge"
-				if strings.HasSuffix(d.name, "_total") {
-					kind = "counter"
-				}
+			kind := "gauge"
+			if of := definitions[strings.TrimPrefix(d.name, prefix)]; of != nil {
+				kind = of.Type
+			} else if strings.HasSuffix(d.name, "_total") {
+				kind = "counter"
 			}
 			name := d.name
 			if d.labels != "" {

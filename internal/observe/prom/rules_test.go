@@ -33,14 +33,6 @@ func everyMetric(t *testing.T) map[string]exported {
 	server.ShowSinks(func() []telemetry.SinkStatus { return nil })
 	worker := processmetrics.NewWorker(1, func() map[rollout.RunName]int { return nil },
 		func() enginestate.Worker { return enginestate.Worker{} })
-	histograms := map[string]bool{}
-	for _, c := range server.vectors.all {
-		if _, is := c.(*prometheus.HistogramVec); is {
-			for _, d := range descriptions(t, c) {
-				histograms[d.name] = true
-			}
-		}
-	}
 	all := map[string]exported{}
 	for _, c := range []prometheus.Collector{server.registry, server.whole, worker} {
 		for _, d := range descriptions(t, c) {
@@ -49,7 +41,7 @@ func everyMetric(t *testing.T) map[string]exported {
 			}
 			e := exported{labels: slices.DeleteFunc(strings.Split(d.labels, ","), func(l string) bool { return l == "" }),
 				help: d.help, series: []string{d.name}}
-			if histograms[d.name] {
+			if of := definitions[strings.TrimPrefix(d.name, prefix)]; of != nil && of.Type == "histogram" {
 				e.series = []string{d.name + "_bucket", d.name + "_sum", d.name + "_count"}
 			}
 			all[d.name] = e

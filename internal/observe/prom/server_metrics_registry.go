@@ -20,7 +20,7 @@ type Metrics struct {
 	whole    *prometheus.Registry // of the deployment
 	leads    func() bool
 	exemplar func(rollout.RunName, rollout.GroupSeq) map[string]string
-	vectors  vectors
+	vectors
 
 	mu      sync.Mutex
 	perStep map[rollout.RunName]float64    // groups in a batch, as the run's last step had it
@@ -36,14 +36,14 @@ func New() *Metrics {
 		registry: prometheus.NewRegistry(),
 		whole:    prometheus.NewRegistry(),
 		leads:    func() bool { return true },
-		vectors:  newVectors(),
 		perStep:  map[rollout.RunName]float64{},
 		joining:  map[rollout.EngineID]time.Time{},
 		over:     map[rollout.RunName]bool{},
 	}
-	m.whole.MustRegister(m.vectors.all...)
+	m.vectors = newVectors(m.whole, m.registry)
+	m.RedisAnswers(false) // so far
 	m.whole.MustRegister(standingNow{m})
-	m.registry.MustRegister(m.vectors.refused, m.vectors.panics, m.vectors.redisUp, collectors.NewGoCollector(),
+	m.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "metrics_leader",
@@ -83,20 +83,20 @@ func (m *Metrics) Exemplars(of func(rollout.RunName, rollout.GroupSeq) map[strin
 // over is forgotten.
 func (m *Metrics) Goodput(run rollout.RunName, share float64, over bool) {
 	if over {
-		m.vectors.goodput.DeleteLabelValues(string(run))
+		m.gauges["goodput_ratio"].DeleteLabelValues(string(run))
 		return
 	}
-	m.vectors.goodput.WithLabelValues(string(run)).Set(share)
+	m.set("goodput_ratio", share, string(run))
 }
 
 // RedisAnswers shows whether Redis answered this server.
-func (m *Metrics) RedisAnswers(yes bool) { m.vectors.redisUp.Set(truth(yes)) }
+func (m *Metrics) RedisAnswers(yes bool) { m.set("redis_up", truth(yes)) }
 
 // Refused counts a request or a connection that this server turned away.
-func (m *Metrics) Refused(reason string) { m.vectors.refused.WithLabelValues(reason).Inc() }
+func (m *Metrics) Refused(reason string) { m.count("refused_total", 1, reason) }
 
 // Panicked counts a fault of the program that this server survived.
-func (m *Metrics) Panicked(in string) { m.vectors.panics.WithLabelValues(in).Inc() }
+func (m *Metrics) Panicked(in string) { m.count("panics_total", 1, in) }
 
 // Breakers shows how many live workers do not dispatch to each engine; the others have none.
 func (m *Metrics) Breakers(workers []enginestate.Worker) {
@@ -118,9 +118,8 @@ func (m *Metrics) Breakers(workers []enginestate.Worker) {
 			}
 		}
 	}
-	gauge := m.vectors.breakers
-	gauge.Reset()
+	m.gauges["engine_breaker_open"].Reset()
 	for l, n := range open {
-		gauge.WithLabelValues(l.engine, l.scope).Set(float64(n))
+		m.set("engine_breaker_open", float64(n), l.engine, l.scope)
 	}
 }
