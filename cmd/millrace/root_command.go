@@ -75,7 +75,8 @@ func newRootCommand(env environment) *cobra.Command {
 	cli.Group(root, "Run the service:", newDevCommand(env), newServerCommand(env), newWorkerCommand(env),
 		newHealthCommand(env), newConfigCommand(env), newTrainerCommand(env))
 	cli.Group(root, "Use it:", cli.Commands(env.Deps)...)
-	cli.Group(root, "Before anything is rented:", newSimulateCommand(env, setup.Simulator()), newPlanCommand(env))
+	cli.Group(root, "Before anything is rented:", newSimulateCommand(env, setup.Simulator()), newPlanCommand(env),
+		newBenchCommand(env))
 	below(root, "worker", cli.WorkerListCommand(env.Deps))
 	below(root, "engine", newSimulateEngineCommand(env), newCalibrateEngineCommand(env), newOrphanEnginesCommand(env),
 		newKeepEngineCommand(), newInstallCommand(env))

@@ -65,8 +65,8 @@ func newRootCommand(env environment) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	bench := &cobra.Command{Use: "bench", Short: "Measure what the service costs, part by part"}
-	bench.AddCommand(newBenchEnginesCommand(env), newBenchTurnCommand(env), newBenchScaleCommand(env),
-		newBenchMemoryCommand(env), newBenchBufferCommand(env), newBenchRestartCommand(env))
+	bench.AddCommand(newBenchTurnCommand(env), newBenchScaleCommand(env), newBenchMemoryCommand(env),
+		newBenchBufferCommand(env), newBenchRestartCommand(env))
 	root.AddCommand(bench, newChaosCommand(env), newTrainerCommand(env), newIsolationCommand(env),
 		newExperimentCommand(env), newPredictCommand(env), newReplayDispatchCommand(env), newAxiomCommand(env))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })

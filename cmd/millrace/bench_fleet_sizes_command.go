@@ -1,35 +1,34 @@
 package main
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
-	"github.com/millrace/millrace/trials/bench/enginebench"
+	"github.com/millrace/millrace/internal/simulate/enginebench"
 )
+
+func newBenchCommand(env environment) *cobra.Command {
+	parent := &cobra.Command{Use: "bench"}
+	parent.AddCommand(newBenchEnginesCommand(env))
+	return parent
+}
 
 func newBenchEnginesCommand(env environment) *cobra.Command {
 	cfg := enginebench.DefaultConfig()
 	var seconds float64
 	var format string
 	cmd := &cobra.Command{
-		Use:   "engines",
-		Short: "Play games on 1, 2, 4, ... engines and compare with a closed loop: what reaches the games of their capacity",
-		Long: `Play the reference games on fleets of growing size, with the service's own dispatcher and engine client, and measure what the
-engines do. Then send the very same requests again in a closed loop, which is what the engines can do. Nothing else needs to run.
-
-Without --engine the engines are simulated, in this process. They take processor time that real ones would not: unless --concurrency is
-given, it is chosen so that this machine can serve the largest count.`,
-		Example: `  millrace-lab bench engines --counts 1,2,4,8
-  millrace-lab bench engines --counts 1,2 --engine http://10.0.0.5:8000 --engine http://10.0.0.6:8000 --model my-adapter-v1`,
+		Use:  "engines",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
+			if format != "table" && format != "json" {
+				return usage("-o %s: use table or json", format)
 			}
 			cfg.Window = time.Duration(seconds * float64(time.Second))
-			cfg.Say = env.say
+			cfg.Say = env.Say
 			if len(cfg.URLs) > 0 && !cmd.Flags().Changed("counts") {
 				cfg.Counts = enginebench.UpTo(len(cfg.URLs))
 			}
@@ -40,12 +39,15 @@ given, it is chosen so that this machine can serve the largest count.`,
 			if err != nil {
 				return err
 			}
-			if format == "json" {
-				for _, warning := range res.Warnings() {
-					env.say("%s", warning)
-				}
+			if format == "table" {
+				return res.WriteText(env.Stdout)
 			}
-			return env.writeFound(format, res)
+			for _, warning := range res.Warnings() {
+				env.Say("%s", warning)
+			}
+			out := json.NewEncoder(env.Stdout)
+			out.SetIndent("", "  ")
+			return out.Encode(res)
 		},
 	}
 	f := cmd.Flags()
