@@ -1,6 +1,9 @@
 package dispatch
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Config bounds a Scheduler. The zero value of a field is its default.
 type Config struct {
@@ -37,26 +40,20 @@ type Config struct {
 const defaultSlack = 8
 
 func (c Config) withDefaults() Config {
-	orElse(&c.MaxQueued, 16384)
-	orElse(&c.MaxTries, 4)
-	orElse(&c.NoEngineTTL, time.Minute)
-	orElse(&c.SuspectAfter, 3)
-	orElse(&c.ProbeAfter, 500*time.Millisecond)
-	orElse(&c.MaxProbeAfter, 10*time.Second)
-	orElse(&c.SignDelay, 2500*time.Millisecond)
-	orElse(&c.Patience, 10*time.Second)
-	orElse(&c.OverloadPause, 100*time.Millisecond)
-	orElse(&c.MaxOverloadPause, 5*time.Second)
-	orElse(&c.MissingPause, 5*time.Second)
-	orElse(&c.MaxMissingPause, time.Minute)
-	orElse(&c.LoadStaleAfter, 10*time.Second)
-	orElse(&c.AffinitySlack, defaultSlack)
-	orElse(&c.MaxSessions, 65536)
+	c.MaxQueued = cmp.Or(c.MaxQueued, 16384)
+	c.MaxTries = cmp.Or(c.MaxTries, 4)
+	c.NoEngineTTL = cmp.Or(c.NoEngineTTL, time.Minute)
+	c.SuspectAfter = cmp.Or(c.SuspectAfter, 3)
+	c.ProbeAfter = cmp.Or(c.ProbeAfter, 500*time.Millisecond)
+	c.MaxProbeAfter = cmp.Or(c.MaxProbeAfter, 10*time.Second)
+	c.SignDelay = cmp.Or(c.SignDelay, 2500*time.Millisecond)
+	c.Patience = cmp.Or(c.Patience, 10*time.Second)
+	c.OverloadPause = cmp.Or(c.OverloadPause, 100*time.Millisecond)
+	c.MaxOverloadPause = cmp.Or(c.MaxOverloadPause, 5*time.Second)
+	c.MissingPause = cmp.Or(c.MissingPause, 5*time.Second)
+	c.MaxMissingPause = cmp.Or(c.MaxMissingPause, time.Minute)
+	c.LoadStaleAfter = cmp.Or(c.LoadStaleAfter, 10*time.Second)
+	c.AffinitySlack = cmp.Or(c.AffinitySlack, defaultSlack)
+	c.MaxSessions = cmp.Or(c.MaxSessions, 65536)
 	return c
-}
-
-func orElse[T int | time.Duration](v *T, def T) {
-	if *v == 0 {
-		*v = def
-	}
 }

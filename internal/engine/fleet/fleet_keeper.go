@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,20 +46,20 @@ type KeeperConfig struct {
 }
 
 func (c KeeperConfig) withDefaults() KeeperConfig {
-	setDefault(&c.Interval, time.Second)
-	setDefault(&c.ProbeTimeout, 5*time.Second)
-	setDefault(&c.LostAfter, 3)
-	setDefault(&c.LoadPatience, runspec.DefaultLoadTimeout)
-	setDefault(&c.FilesEvery, 10*time.Second)
-	setDefault(&c.RetryMax, 30*time.Second)
-	setDefault(&c.Patience, 30*time.Second)
-	setDefault(&c.CanaryEvery, 5*time.Second)
-	setDefault(&c.CanaryTimeout, 10*time.Second)
-	setDefault(&c.Quarantine, 2*time.Second)
-	setDefault(&c.QuarantineMax, time.Minute)
-	setDefault(&c.Flaps, 3)
-	setDefault(&c.FlapWindow, 5*time.Minute)
-	setDefault(&c.PaceWindow, 30*time.Second)
+	c.Interval = cmp.Or(c.Interval, time.Second)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 5*time.Second)
+	c.LostAfter = cmp.Or(c.LostAfter, 3)
+	c.LoadPatience = cmp.Or(c.LoadPatience, runspec.DefaultLoadTimeout)
+	c.FilesEvery = cmp.Or(c.FilesEvery, 10*time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, 30*time.Second)
+	c.Patience = cmp.Or(c.Patience, 30*time.Second)
+	c.CanaryEvery = cmp.Or(c.CanaryEvery, 5*time.Second)
+	c.CanaryTimeout = cmp.Or(c.CanaryTimeout, 10*time.Second)
+	c.Quarantine = cmp.Or(c.Quarantine, 2*time.Second)
+	c.QuarantineMax = cmp.Or(c.QuarantineMax, time.Minute)
+	c.Flaps = cmp.Or(c.Flaps, 3)
+	c.FlapWindow = cmp.Or(c.FlapWindow, 5*time.Minute)
+	c.PaceWindow = cmp.Or(c.PaceWindow, 30*time.Second)
 	if c.Complain == nil {
 		c.Complain = func(error) {}
 	}
@@ -69,12 +70,6 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 		c.Tell = telemetry.Discard
 	}
 	return c
-}
-
-func setDefault[T int | time.Duration](v *T, value T) {
-	if *v <= 0 {
-		*v = value
-	}
 }
 
 // Keeper makes the engines what the Registry wants them to be, and the Registry what the engines are. An engine

@@ -10,6 +10,7 @@ package vllm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -80,9 +81,9 @@ func New(cfg Config) (*Client, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("engine address %q: want http://host:port", cfg.BaseURL)
 	}
-	setDefault(&cfg.CompletionTimeout, defaultCompletionTimeout)
-	setDefault(&cfg.ControlTimeout, defaultControlTimeout)
-	setDefault(&cfg.LoadTimeout, defaultLoadTimeout)
+	cfg.CompletionTimeout = cmp.Or(cfg.CompletionTimeout, defaultCompletionTimeout)
+	cfg.ControlTimeout = cmp.Or(cfg.ControlTimeout, defaultControlTimeout)
+	cfg.LoadTimeout = cmp.Or(cfg.LoadTimeout, defaultLoadTimeout)
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = &http.Client{Transport: newTransport(cfg.Control, cfg.TLS), CheckRedirect: refuseRedirect}
 	}
@@ -120,12 +121,6 @@ func newTransport(control func(string, string, syscall.RawConn) error, secured *
 // refuseRedirect hands a redirect to the caller as an answer: an engine never sends one, and a
 // completion must not travel to where it was not addressed.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
-	}
-}
 
 func (c *Client) wrap(ctx context.Context, what string, err error) error {
 	if err == nil {

@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func (c *Client) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 // complete makes the call.
 func (c *Client) complete(ctx context.Context, req *rollout.Request) (*call, error) {
 	timeout := req.Timeout.Std()
-	setDefault(&timeout, c.cfg.CompletionTimeout)
+	timeout = cmp.Or(timeout, c.cfg.CompletionTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	call, err := newCall(req, c.cfg.IgnoreEOS)

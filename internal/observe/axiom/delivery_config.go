@@ -11,6 +11,7 @@
 package axiom
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,19 +74,13 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.BatchCount, 5_000)
-	setDefault(&c.BatchBytes, 1<<20)
-	setDefault(&c.Poll, time.Second)
-	setDefault(&c.Timeout, 30*time.Second)
-	setDefault(&c.Lease, 5*time.Second)
+	c.BatchCount = cmp.Or(c.BatchCount, 5_000)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
+	c.Poll = cmp.Or(c.Poll, time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.Lease = cmp.Or(c.Lease, 5*time.Second)
 	if c.URL == "" {
 		c.URL = DefaultURL
 	}
 	return c
-}
-
-func setDefault[T int | time.Duration](v *T, value T) {
-	if *v <= 0 {
-		*v = value
-	}
 }

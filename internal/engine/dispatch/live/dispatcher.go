@@ -6,6 +6,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,9 @@ type Dispatcher struct {
 
 // New makes a dispatcher without engines.
 func New(cfg Config) *Dispatcher {
-	setDefault(&cfg.SampleEvery, 10*time.Second)
-	setDefault(&cfg.Timeout, 10*time.Minute)
-	setDefault(&cfg.ProbeTimeout, 5*time.Second)
+	cfg.SampleEvery = cmp.Or(cfg.SampleEvery, 10*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
+	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 5*time.Second)
 	if cfg.Emit == nil {
 		cfg.Emit = telemetry.Discard
 	}
@@ -74,12 +75,6 @@ func New(cfg Config) *Dispatcher {
 		// Buffered, so that a caller that reports an ending need not wait until the loop is free.
 		inbox: make(chan func(*eventLoop), 256),
 		done:  make(chan struct{}),
-	}
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
 	}
 }
 

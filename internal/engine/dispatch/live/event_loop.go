@@ -29,7 +29,7 @@ type eventLoop struct {
 	calls   map[dispatch.ID]*call
 	remotes map[rollout.EngineID]remote
 	runs    map[rollout.RunName]*tally
-	engines map[rollout.EngineID]*tally
+	engines map[rollout.EngineID]rollout.Usage
 	sampled sampled
 	homes   groupHomes
 }
@@ -56,7 +56,7 @@ func newEventLoop(ctx context.Context, d *Dispatcher) *eventLoop {
 		calls:     map[dispatch.ID]*call{},
 		remotes:   map[rollout.EngineID]remote{},
 		runs:      map[rollout.RunName]*tally{},
-		engines:   map[rollout.EngineID]*tally{},
+		engines:   map[rollout.EngineID]rollout.Usage{},
 		sampled:   sampled{at: time.Now()},
 		homes:     newGroupHomes(),
 	}
@@ -126,7 +126,7 @@ func (o *eventLoop) submit(c *call, home rollout.EngineID) {
 func (o *eventLoop) send(s dispatch.Send) {
 	c := o.calls[s.ID]
 	if s.Try == 1 {
-		tallyOf(o.runs, c.req.Episode.Run).groups.add(c.req.Episode.Seq)
+		o.tally(c.req.Episode.Run) // from now on, samples tell of the run
 	}
 	ctx, abort := context.WithCancelCause(c.ctx)
 	c.abort, c.try = abort, s.Try
@@ -154,9 +154,8 @@ func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec
 	usage := answer.Usage()
 	usage.ExecSec = exec // of this try alone
 	part := rollout.UsagePart{Engine: made.engine, Version: c.req.Version, Adapter: c.req.Model}
-	tallyOf(o.runs, c.req.Episode.Run).does(part, usage, time.Now())
-	engine := tallyOf(o.engines, made.engine)
-	engine.usage = engine.usage.Add(usage)
+	o.tally(c.req.Episode.Run).does(part, usage, time.Now())
+	o.count(made.engine, usage)
 	o.endTry(c, made, dispatch.TryEnded{
 		Outcome: dispatch.Served, PromptTokens: len(answer.PromptTokenIDs), OutputTokens: len(answer.TokenIDs),
 	})
@@ -168,8 +167,8 @@ func (o *eventLoop) failed(c *call, made order, err error, exec float64) {
 		o.cancel(c)
 		return
 	}
-	tallyOf(o.runs, c.req.Episode.Run).fails(err, exec)
-	tallyOf(o.engines, made.engine).fails(err, exec)
+	o.tally(c.req.Episode.Run).usage.ExecSec += exec
+	o.count(made.engine, rollout.Usage{ExecSec: exec})
 	o.endTry(c, made, dispatch.TryEnded{Outcome: outcomeOf(err), RetryAfter: retryAfter(err), Code: rollout.CodeOf(err)})
 }
 

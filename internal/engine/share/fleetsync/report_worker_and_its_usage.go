@@ -70,10 +70,7 @@ func requestsByRun(stats *live.Stats) map[rollout.RunName]enginestate.RequestCou
 
 // reportUsage reports what this worker's requests have used, if it is more than the registry knows.
 func (s *Sync) reportUsage(ctx context.Context, stats *live.Stats) error {
-	used := make(map[rollout.EngineID]rollout.Usage, len(stats.ByEngine))
-	for id, t := range stats.ByEngine {
-		used[id] = t.Usage
-	}
+	used := stats.ByEngine
 	if maps.Equal(used, s.reported) {
 		return nil
 	}

@@ -86,7 +86,7 @@ func adjustmentRules(m *diplomacy.Map, o diplomacy.Options) []byte {
 	n := len(o.Sites)
 	for i := range n {
 		b = append(appendRule(b, 's', i), " ::= "...)
-		b = append(appendGrammar(b, oneOf(m, o.Sites[i:i+1])), '\n')
+		b = append(asGrammar.appendTo(b, oneOf(m, o.Sites[i:i+1])), '\n')
 	}
 	for i := range n {
 		for k := 1; k <= o.Count; k++ {
@@ -122,7 +122,7 @@ func appendEnds(b []byte, o diplomacy.Options) []byte {
 	n := len(o.Sites)
 	for k := max(1, o.Count-n); o.MayWaive && k <= o.Count; k++ {
 		b = append(appendState(b, n, k), " ::= "...)
-		b = append(appendGrammar(b, literal(strings.Repeat(waiveLine, k))), '\n')
+		b = append(asGrammar.appendTo(b, literal(strings.Repeat(waiveLine, k))), '\n')
 	}
 	return b
 }

@@ -38,62 +38,37 @@ func alt(subs ...expr) expr {
 
 func option(sub expr) expr { return expr{op: opOption, subs: []expr{sub}} }
 
-// appendRegex prints e. Orders have no character that means anything in a regular expression; the newline is
-// written as an escape, since some engines read patterns line by line.
-func appendRegex(b []byte, e expr) []byte {
+// notation is how an expression is written.
+type notation struct{ quote, between string }
+
+// As a regular expression, in which orders have no character that means anything, or as the right side of a grammar's
+// rule.
+var (
+	asRegex   = notation{}
+	asGrammar = notation{quote: `"`, between: " "}
+)
+
+// appendTo prints e. The newline is written as an escape, since some engines read patterns line by line.
+func (n notation) appendTo(b []byte, e expr) []byte {
 	switch e.op {
 	case opLiteral:
-		return appendEscaped(b, e.text)
+		return append(appendEscaped(append(b, n.quote...), e.text), n.quote...)
 	case opSeq:
-		for _, sub := range e.subs {
-			b = appendRegex(b, sub)
-		}
-		return b
+		return n.appendAll(b, e.subs, n.between)
 	case opAlt:
-		return append(appendRegexAlt(append(b, '('), e.subs), ')')
+		return append(n.appendAll(append(b, '('), e.subs, "|"), ')')
 	case opOption:
-		return append(appendRegexAlt(append(b, '('), e.subs), ")?"...)
+		return append(n.appendAll(append(b, '('), e.subs, "|"), ")?"...)
 	}
 	return b
 }
 
-func appendRegexAlt(b []byte, subs []expr) []byte {
+func (n notation) appendAll(b []byte, subs []expr, between string) []byte {
 	for i, sub := range subs {
 		if i > 0 {
-			b = append(b, '|')
+			b = append(b, between...)
 		}
-		b = appendRegex(b, sub)
-	}
-	return b
-}
-
-// appendGrammar prints e as the right side of a rule.
-func appendGrammar(b []byte, e expr) []byte {
-	switch e.op {
-	case opLiteral:
-		return append(appendEscaped(append(b, '"'), e.text), '"')
-	case opSeq:
-		for i, sub := range e.subs {
-			if i > 0 {
-				b = append(b, ' ')
-			}
-			b = appendGrammar(b, sub)
-		}
-		return b
-	case opAlt:
-		return append(appendGrammarAlt(append(b, '('), e.subs), ')')
-	case opOption:
-		return append(appendGrammarAlt(append(b, '('), e.subs), ")?"...)
-	}
-	return b
-}
-
-func appendGrammarAlt(b []byte, subs []expr) []byte {
-	for i, sub := range subs {
-		if i > 0 {
-			b = append(b, '|')
-		}
-		b = appendGrammar(b, sub)
+		b = n.appendTo(b, sub)
 	}
 	return b
 }

@@ -25,7 +25,7 @@ func Regex(m *diplomacy.Map, o diplomacy.Options) string {
 	default:
 		root = allSites(m, o)
 	}
-	return string(appendRegex(nil, root))
+	return string(asRegex.appendTo(nil, root))
 }
 
 // Grammar is the language in the EBNF of xgrammar and llama.cpp, starting at root.
@@ -38,7 +38,7 @@ func Grammar(m *diplomacy.Map, o diplomacy.Options) string {
 		name := appendRule(nil, 'u', i)
 		b = append(append(b, ' '), name...)
 		sites = append(append(sites, name...), " ::= "...)
-		sites = append(appendGrammar(sites, site(m, &o.Sites[i])), '\n')
+		sites = append(asGrammar.appendTo(sites, site(m, &o.Sites[i])), '\n')
 	}
 	return "root ::=" + string(b) + "\n" + string(sites)
 }
