@@ -137,7 +137,7 @@ func (p *player) move(g *group, game episode.Game, version int) (turn, error) {
 		return turn{}, err
 	}
 	how := pseudolm.DefaultParams()
-	how.Seed, how.Logprobs = p.rng.Uint64(), 0
+	how.Seed = p.rng.Uint64()
 	if how.Constraint, err = p.constraints.Of(prompts[0].Constraint); err != nil {
 		return turn{}, err
 	}

@@ -66,7 +66,6 @@ func TestContract(t *testing.T) {
 		{"derives from a grammar", contractGrammar},
 		{"refuses what it cannot do", contractRefusals},
 		{"tells an unknown model", contractUnknownModel},
-		{"takes several prompts and samples", contractBatch},
 		{"counts tokens", contractMetrics},
 		{"frees what nobody waits for", contractDisconnect},
 		{"says when it has too much to do", contractOverload},
@@ -362,38 +361,6 @@ func contractUnknownModel(t *testing.T, x *target) {
 	req.Model = "contract-v999"
 	_, err := x.client.Complete(t.Context(), req)
 	wantCode(t, err, rollout.CodeUnknownModel)
-}
-
-// contractBatch: choices of several prompts come flat, prompt by prompt; usage counts each prompt once.
-func contractBatch(t *testing.T, x *target) {
-	var raw struct {
-		Choices []struct {
-			Index          int     `json:"index"`
-			PromptTokenIDs []int32 `json:"prompt_token_ids"`
-			TokenIDs       []int32 `json:"token_ids"`
-		} `json:"choices"`
-		Usage struct {
-			PromptTokens     int `json:"prompt_tokens"`
-			CompletionTokens int `json:"completion_tokens"`
-		} `json:"usage"`
-	}
-	body := fmt.Sprintf(`{"model":%q,"prompt":["one","two and three"],"n":2,"max_tokens":4,"temperature":1,"seed":3,"ignore_eos":true,"return_token_ids":true}`, x.model)
-	if status := x.post(t, "/v1/completions", body, &raw); status != http.StatusOK || len(raw.Choices) != 4 {
-		t.Fatalf("status %d, %d choices, want 4", status, len(raw.Choices))
-	}
-	prompts, tokens := 0, 0
-	for i, c := range raw.Choices {
-		if c.Index != i || i%2 == 1 && !slices.Equal(c.PromptTokenIDs, raw.Choices[i-1].PromptTokenIDs) {
-			t.Errorf("choice %d has index %d and prompt %v", i, c.Index, c.PromptTokenIDs)
-		}
-		if i%2 == 0 {
-			prompts += len(c.PromptTokenIDs)
-		}
-		tokens += len(c.TokenIDs)
-	}
-	if raw.Usage.PromptTokens != prompts || raw.Usage.CompletionTokens != tokens || tokens != 16 {
-		t.Errorf("usage %+v, counted %d and %d", raw.Usage, prompts, tokens)
-	}
 }
 
 func contractMetrics(t *testing.T, x *target) {

@@ -137,7 +137,7 @@ func (l *Learner) turn(t *testing.T, g *group, game episode.Game, step int64, se
 		t.Fatal(err)
 	}
 	p := pseudolm.DefaultParams()
-	p.Seed, p.Logprobs = seed, 0
+	p.Seed = seed
 	if p.Constraint, err = l.constraints.Of(prompts[0].Constraint); err != nil {
 		t.Fatal(err)
 	}

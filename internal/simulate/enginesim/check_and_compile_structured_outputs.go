@@ -21,7 +21,7 @@ type responseFormat struct {
 }
 
 // constraint compiles the request's structured outputs; nil is none.
-func (e *Engine) constraint(f *samplingFields) (*constraint.Automaton, error) {
+func (e *Engine) constraint(f *completionRequest) (*constraint.Automaton, error) {
 	if format := f.ResponseFormat; format != nil && format.Type != "text" && format.Type != "" {
 		return nil, badRequest("response_format", "response_format type %q is not supported by this engine.", format.Type)
 	}

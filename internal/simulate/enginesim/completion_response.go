@@ -51,23 +51,20 @@ type promptDetail struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// completionChoices renders generations as /v1/completions answers them.
-func (e *Engine) completionChoices(req *completionRequest, j *job, generations []*generation) []completionChoice {
-	choices := make([]completionChoice, len(generations))
-	for i, g := range generations {
-		reason := g.finishReason()
-		choices[i] = completionChoice{Index: i, Text: g.said(), FinishReason: &reason, StopReason: g.stopReason()}
-		if req.ReturnTokenIDs {
-			choices[i].TokenIDs, choices[i].PromptTokenIDs = g.Tokens[:g.tokens], g.prompt
-		}
-		if req.PromptLogprobs != nil {
-			choices[i].PromptLogprobs = promptLogprobs(g.prompt, e.model.Score(j.weights(e), g.prompt))
-		}
-		if req.Logprobs != nil {
-			choices[i].Logprobs = e.completionLogprobs(g)
-		}
+// choice renders a generation as /v1/completions answers it.
+func (e *Engine) choice(req *completionRequest, j *job, g *generation) completionChoice {
+	reason := g.finishReason()
+	choice := completionChoice{Text: valid(g.Text), FinishReason: &reason, StopReason: g.Stopped}
+	if req.ReturnTokenIDs {
+		choice.TokenIDs, choice.PromptTokenIDs = g.Tokens, g.prompt
 	}
-	return choices
+	if req.PromptLogprobs != nil {
+		choice.PromptLogprobs = promptLogprobs(g.prompt, e.model.Score(j.weights(e), g.prompt))
+	}
+	if req.Logprobs != nil {
+		choice.Logprobs = e.completionLogprobs(g)
+	}
+	return choice
 }
 
 // promptLogprobs lists a prompt's tokens with their log-probabilities; the first has none.
@@ -79,19 +76,9 @@ func promptLogprobs(prompt []tokenizer.ID, logprobs []float64) []map[string]scor
 	return out
 }
 
-// usageOf counts each prompt once and every completion. The cached tokens are the last prompt's,
-// as in vLLM.
-func usageOf(j *job, generations []*generation) *usage {
-	u := &usage{}
-	for _, prompt := range j.prompts {
-		u.PromptTokens += len(prompt)
-	}
-	for _, g := range generations {
-		u.CompletionTokens += g.tokens
-	}
-	u.TotalTokens = u.PromptTokens + u.CompletionTokens
-	u.PromptDetails = &promptDetail{CachedTokens: generations[len(generations)-j.n].cached}
-	return u
+func usageOf(g *generation) *usage {
+	return &usage{PromptTokens: len(g.prompt), CompletionTokens: len(g.Tokens),
+		TotalTokens: len(g.prompt) + len(g.Tokens), PromptDetails: &promptDetail{CachedTokens: g.cached}}
 }
 
 // valid replaces what is not UTF-8, such as a character that was cut off.
@@ -105,16 +92,11 @@ func (e *Engine) completionLogprobs(g *generation) *completionLogprobs {
 	out := &completionLogprobs{TextOffset: []int{}, TokenLogprobs: []float64{}, Tokens: []string{},
 		TopLogprobs: []map[string]float64{}}
 	offset := 0
-	for i, id := range g.Tokens[:g.tokens] {
+	for i, id := range g.Tokens {
 		text, logprob := e.tokenText(id), max(g.Logprobs[i], minLogprob)
-		named := map[string]float64{text: logprob}
-		if i < len(g.Top) {
-			for _, r := range g.Top[i] {
-				named[e.tokenText(r.ID)] = max(r.Logprob, minLogprob)
-			}
-		}
 		out.TextOffset, out.Tokens = append(out.TextOffset, offset), append(out.Tokens, text)
-		out.TokenLogprobs, out.TopLogprobs = append(out.TokenLogprobs, logprob), append(out.TopLogprobs, named)
+		out.TokenLogprobs = append(out.TokenLogprobs, logprob)
+		out.TopLogprobs = append(out.TopLogprobs, map[string]float64{text: logprob})
 		offset += utf8.RuneCountInString(text)
 	}
 	return out

@@ -10,48 +10,30 @@ import (
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
-// maxPrompts is vLLM's VLLM_MAX_COMPLETION_PROMPTS.
-const maxPrompts = 1024
-
-type completionRequest struct {
-	samplingFields
-	Prompt   *prompts `json:"prompt"`
-	Logprobs *int     `json:"logprobs"`
-	Suffix   *string  `json:"suffix"`
-	// PromptLogprobs asks for those of the prompt's tokens; of alternatives none are given, however many are asked for.
-	PromptLogprobs *int `json:"prompt_logprobs"`
-}
-
 func (e *Engine) completions(w http.ResponseWriter, r *http.Request) {
 	var req completionRequest
-	err := decodeSampling(w, r, &req)
+	err := decodeCompletion(w, r, &req)
 	var j *job
 	if err == nil {
 		j, err = e.completionJob(&req)
 	}
-	e.answer(w, r, j, err, func(g []*generation) any {
-		return completionResponse{ID: "cmpl-" + e.requestID(r), Object: "text_completion", Created: time.Now().Unix(),
-			Model: j.servedName(e), Choices: e.completionChoices(&req, j, g), Usage: usageOf(j, g)}
-	})
-}
-
-// answer samples a job, unless the request came to an error, runs it, and renders the result.
-func (e *Engine) answer(w http.ResponseWriter, r *http.Request, j *job, err error, render func([]*generation) any) {
-	var generations []*generation
+	var g *generation
 	if err == nil {
-		generations, err = e.sample(r.Context(), j)
+		g, err = e.sample(j)
 	}
 	if err == nil {
-		err = e.run(r.Context(), newCall(generations))
+		err = e.run(r.Context(), g)
 	}
 	if err != nil {
 		e.giveUp(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, render(generations))
+	writeJSON(w, http.StatusOK, completionResponse{ID: "cmpl-" + e.requestID(r), Object: "text_completion",
+		Created: time.Now().Unix(), Model: j.servedName(e), Choices: []completionChoice{e.choice(&req, j, g)},
+		Usage: usageOf(g)})
 }
 
-// giveUp answers a request whose generations did not end by themselves.
+// giveUp answers a request whose generation did not end by itself.
 func (e *Engine) giveUp(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler) // nobody listens, or nobody is to hear
@@ -78,56 +60,36 @@ func (e *Engine) completionJob(req *completionRequest) (*job, error) {
 	const defaultMaxTokens = 16
 	maxTokens := defaultMaxTokens
 	set(&maxTokens, req.MaxTokens)
-	j := &job{adapter: adapter, n: req.choices()}
-	if j.prompts, err = e.encodePrompts(req.Prompt, maxTokens); err != nil {
+	j := &job{adapter: adapter}
+	if j.prompt, err = e.encodePrompt(req.Prompt, maxTokens); err != nil {
 		return nil, err
 	}
-	if j.params, err = e.params(&req.samplingFields, maxTokens, req.Logprobs); err != nil {
-		return nil, err
-	}
-	j.seed, j.seeded = req.seed()
-	return j, nil
+	j.params, err = e.params(req, maxTokens)
+	return j, err
 }
 
 func (req *completionRequest) check() error {
-	p := req.Prompt
-	switch {
-	case req.Suffix != nil:
-		return badRequest("", "suffix is not currently supported")
-	case p != nil && p.len() == 0:
+	switch p := req.Prompt; {
+	case p != nil && p.tokens != nil && len(p.tokens) == 0:
 		return badRequest("", "You must pass at least one prompt")
-	case p == nil || len(p.texts) == 1 && p.texts[0] == "":
+	case p == nil || p.tokens == nil && p.text == "":
 		return badRequest("prompt", "Either prompt or prompt_embeds must be provided and non-empty.")
-	case p.len() > maxPrompts:
-		return badRequest("prompt", "prompt list length %d exceeds the maximum allowed count of %d. To increase this limit, "+
-			"set the VLLM_MAX_COMPLETION_PROMPTS environment variable.", p.len(), maxPrompts)
-	case req.Logprobs != nil && *req.Logprobs < 0:
-		return badValue("logprobs", strconv.Itoa(*req.Logprobs), "`logprobs` must be a positive value.")
 	}
 	return nil
 }
 
-// encodePrompts tokenises what comes as text and checks that everything fits the model.
-func (e *Engine) encodePrompts(p *prompts, maxTokens int) ([][]tokenizer.ID, error) {
-	encoded := make([][]tokenizer.ID, 0, p.len())
-	for _, text := range p.texts {
-		encoded = append(encoded, e.tokens.Encode(text))
+// encodePrompt tokenises a text and checks that everything fits the model.
+func (e *Engine) encodePrompt(p *prompt, maxTokens int) ([]tokenizer.ID, error) {
+	ids := p.tokens
+	if ids == nil {
+		ids = e.tokens.Encode(p.text)
 	}
-	encoded = append(encoded, p.tokens...)
-	for _, ids := range encoded {
-		if len(ids) == 0 {
-			return nil, badRequest("", "The decoder prompt cannot be empty")
-		}
-		for _, id := range ids {
-			if id < 0 || int(id) >= tokenizer.Size {
-				return nil, badRequest("", "Token id %d is out of vocabulary", id)
-			}
-		}
-		if err := e.fits(ids, maxTokens); err != nil {
-			return nil, err
+	for _, id := range ids {
+		if id < 0 || int(id) >= tokenizer.Size {
+			return nil, badRequest("", "Token id %d is out of vocabulary", id)
 		}
 	}
-	return encoded, nil
+	return ids, e.fits(ids, maxTokens)
 }
 
 // fits refuses what exceeds the model's context. Like vLLM, it does not count a prompt beyond the first token too many.

@@ -28,7 +28,6 @@ type Config struct {
 	KVTokens          int
 	BlockSize         int
 	PrefixCaching     bool
-	MaxLogprobs       int
 	MaxQueuedRequests int           // beyond these, waiting and running, 503; 0 is unlimited
 	KeepAlive         time.Duration // VLLM_HTTP_TIMEOUT_KEEP_ALIVE; idle connections are closed after it
 
@@ -56,7 +55,6 @@ func DefaultConfig() Config {
 		KVTokens:         900_000,
 		BlockSize:        16,
 		PrefixCaching:    true,
-		MaxLogprobs:      20,
 		KeepAlive:        5 * time.Second,
 		Speed:            1,
 		Cost:             batch.A100Qwen7B(),

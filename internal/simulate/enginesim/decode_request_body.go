@@ -7,8 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
-	"strings"
 )
 
 // maxBody bounds a request; vLLM's own limits on prompts are far below.
@@ -50,7 +48,7 @@ func unmarshal(body []byte, into any) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &wrong):
-		return validation("body."+jsonPath(wrong.Field), "type_error", "Input should not be a JSON "+wrong.Value)
+		return validation("body."+wrong.Field, "type_error", "Input should not be a JSON "+wrong.Value)
 	case errors.As(err, &syntax):
 		return validation(fmt.Sprintf("body.%d", syntax.Offset), "json_invalid", "JSON decode error")
 	default:
@@ -58,42 +56,20 @@ func unmarshal(body []byte, into any) error {
 	}
 }
 
-// jsonPath leaves out the structs that fields are embedded in: Go tells of them, with the only capitals in a path.
-func jsonPath(field string) string {
-	parts := strings.Split(field, ".")
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return strings.ToLower(part) != part }), ".")
+// prompt is a text, or a list of tokens.
+type prompt struct {
+	text   string
+	tokens []int32
 }
 
-// prompts is the prompt field: a text, texts, a list of tokens, or lists of tokens.
-type prompts struct {
-	texts  []string
-	tokens [][]int32
+// UnmarshalJSON reads either form.
+func (p *prompt) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &p.text) == nil || json.Unmarshal(raw, &p.tokens) == nil {
+		return nil
+	}
+	return validation("body.prompt", "string_type", "Input should be a valid string or list of integers; this simulated "+
+		"engine takes one prompt at a time")
 }
-
-// UnmarshalJSON reads any of the four forms.
-func (p *prompts) UnmarshalJSON(raw []byte) error {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		p.texts = []string{text}
-		return nil
-	}
-	if json.Unmarshal(raw, &p.texts) == nil {
-		return nil
-	}
-	p.texts = nil
-	var tokens []int32
-	if json.Unmarshal(raw, &tokens) == nil {
-		p.tokens = [][]int32{tokens}
-		return nil
-	}
-	if json.Unmarshal(raw, &p.tokens) == nil {
-		return nil
-	}
-	return validation("body.prompt", "string_type", "Input should be a valid string, list of strings, list of integers "+
-		"or list of lists of integers")
-}
-
-func (p *prompts) len() int { return max(len(p.texts), len(p.tokens)) }
 
 // texts is a field that may be one string or several.
 type texts []string

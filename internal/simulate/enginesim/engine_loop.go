@@ -127,67 +127,58 @@ func (l *loop) advance() {
 	}
 }
 
-// tell records an event of a generation and tells its call of the end.
+// tell records an event of a generation.
 func (l *loop) tell(g *generation, e batch.Event) {
 	switch e.Kind {
 	case batch.Admitted:
 		g.ran, g.cached = true, e.Cached
 	case batch.Finished:
-		g.finished, g.tokens = e.At, len(g.Tokens)
+		g.finished = e.At
 		l.over(g, nil)
 	case batch.FirstToken, batch.Loaded:
 	}
 }
 
-// over takes out a generation that has ended; reason is why its call cannot be answered.
+// over takes out a generation that has ended; reason is why it cannot be answered.
 func (l *loop) over(g *generation, reason error) {
 	delete(l.live, g.id)
 	l.metrics.finished(g)
-	g.call.end(reason)
+	g.failed = reason
+	close(g.done)
 }
 
-// submit queues a call's generations, or refuses all of them.
-func (l *loop) submit(ctx context.Context, c *call) error {
+// submit queues a generation, or refuses it.
+func (l *loop) submit(ctx context.Context, g *generation) error {
 	var refused error
-	err := l.do(ctx, func() { refused = l.enter(c) })
+	err := l.do(ctx, func() { refused = l.enter(g) })
 	return errors.Join(err, refused)
 }
 
-// enter gives a call's generations to the scheduler, all or none.
-func (l *loop) enter(c *call) error {
-	if most := l.cfg.MaxQueuedRequests; most > 0 && len(l.live)+len(c.generations) > most {
+// enter gives a generation to the scheduler.
+func (l *loop) enter(g *generation) error {
+	if most := l.cfg.MaxQueuedRequests; most > 0 && len(l.live) >= most {
 		return errOverloaded
 	}
-	for _, g := range c.generations {
-		l.lastID++
-		g.id, g.submitted = l.lastID, l.now
-		request := g.request
-		request.ID = g.id
-		if err := l.sched.Submit(l.now, request); err != nil {
-			l.abort(c, err)
-			return err
-		}
-		l.live[g.id] = g
+	l.lastID++
+	g.id, g.submitted, g.request.ID = l.lastID, l.now, l.lastID
+	if err := l.sched.Submit(l.now, g.request); err != nil {
+		return err
 	}
+	l.live[g.id] = g
 	return nil
 }
 
-// cancel takes out what is left of a call, because its client has gone.
-func (l *loop) cancel(c *call) {
-	_ = l.do(context.Background(), func() { l.abort(c, context.Canceled) }) // an engine that has stopped holds nothing
-}
-
-// abort ends what is left of a call. With a nil reason the client gets what exists so far.
-func (l *loop) abort(c *call, reason error) {
-	for _, g := range c.generations {
-		if _, ok := l.live[g.id]; ok {
-			l.abortOne(g, reason)
+// cancel takes out a generation whose client has gone.
+func (l *loop) cancel(g *generation) {
+	_ = l.do(context.Background(), func() { // an engine that has stopped holds nothing
+		if l.live[g.id] == g {
+			l.abort(g, context.Canceled)
 		}
-	}
+	})
 }
 
-func (l *loop) abortOne(g *generation, reason error) {
-	g.tokens = min(l.sched.Generated(g.id), len(g.Tokens))
+// abort ends a generation early, for a reason.
+func (l *loop) abort(g *generation, reason error) {
 	g.aborted, g.finished = true, l.now
 	l.sched.Abort(l.now, g.id)
 	l.over(g, reason)
@@ -196,7 +187,7 @@ func (l *loop) abortOne(g *generation, reason error) {
 // abortAll ends everything in the engine.
 func (l *loop) abortAll(reason error) {
 	for _, g := range l.live {
-		l.abortOne(g, reason)
+		l.abort(g, reason)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -173,16 +174,15 @@ func TestDisconnectAborts(t *testing.T) {
 	t.Parallel()
 	r := start(t, fast(func(c *Config) { c.Speed = 0.001 })) // the request would take minutes
 	ctx, leave := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := r.try(ctx, `{"prompt": "x", "max_tokens": 30, "ignore_eos": true, "n": 3}`)
-		left <- err
-	}()
+	var left sync.WaitGroup
+	for range 3 {
+		left.Go(func() { _, _ = r.try(ctx, `{"prompt": "x", "max_tokens": 30, "ignore_eos": true}`) })
+	}
 	r.until(func(f scraped) bool {
 		return f.value(t, "num_requests_running")+f.value(t, "num_requests_waiting") == 3
 	})
 	leave()
-	<-left
+	left.Wait()
 	r.until(func(f scraped) bool {
 		return f.value(t, "num_requests_running") == 0 && f.value(t, "num_requests_waiting") == 0 &&
 			f.value(t, "kv_cache_usage_perc") == 0 && f.value(t, "request_success_total", "finished_reason", "abort") == 3

@@ -199,7 +199,7 @@ func TestPolicyAdapters(t *testing.T) {
 	if got := load(dir); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	const ask = `{"model": %q, "prompt": "X . O move: ", "logprobs": 1, "structured_outputs": {"choice": ["a", "b"]}}`
+	const ask = `{"model": %q, "prompt": "X . O move: ", "logprobs": 0, "structured_outputs": {"choice": ["a", "b"]}}`
 	base := r.completion(fmt.Sprintf(ask, fast().Model)).Choices[0].Logprobs.TokenLogprobs[0]
 	tuned := r.completion(fmt.Sprintf(ask, "run-v1")).Choices[0].Logprobs.TokenLogprobs[0]
 	if math.Abs(base+math.Ln2) > 1e-9 || math.Abs(tuned+math.Ln2) < 1e-3 {

@@ -11,40 +11,22 @@ import (
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
-// job is a checked request: what to sample, for every prompt.
+// job is a checked request: what to sample, and how.
 type job struct {
 	adapter *adapter // nil is the base model
-	prompts [][]tokenizer.ID
-	n       int
+	prompt  []tokenizer.ID
 	params  pseudolm.Params
-	seed    uint64
-	seeded  bool
 }
 
-// sample decides every completion of the job. Choice j of a seeded request draws from seed+j,
-// whatever else is in the batch. A client that leaves ends it.
-func (e *Engine) sample(ctx context.Context, j *job) ([]*generation, error) {
-	generations := make([]*generation, 0, len(j.prompts)*j.n)
-	for _, prompt := range j.prompts {
-		for choice := range j.n {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			p := j.params
-			if p.Seed = j.seed + uint64(choice); !j.seeded {
-				p.Seed = e.seed()
-			}
-			c, err := e.model.Complete(j.weights(e), prompt, p)
-			if err != nil {
-				return nil, badRequest("", "Failed to compile the structured output: %v", err)
-			}
-			g := &generation{Completion: c, prompt: prompt, index: len(generations)}
-			g.request = batch.Request{Adapter: j.adapterName(), Prompt: len(prompt), Output: len(c.Tokens),
-				Prefix: j.blocks(prompt, c.Tokens, e.cfg.BlockSize)}
-			generations = append(generations, g)
-		}
+// sample decides the job's completion: what it says depends on the request alone, whatever else is in the batch.
+func (e *Engine) sample(j *job) (*generation, error) {
+	c, err := e.model.Complete(j.weights(e), j.prompt, j.params)
+	if err != nil {
+		return nil, badRequest("", "Failed to compile the structured output: %v", err)
 	}
-	return generations, nil
+	return &generation{Completion: c, prompt: j.prompt, done: make(chan struct{}), request: batch.Request{
+		Adapter: j.adapterName(), Prompt: len(j.prompt), Output: len(c.Tokens),
+		Prefix: j.blocks(j.prompt, c.Tokens, e.cfg.BlockSize)}}, nil
 }
 
 func (j *job) weights(e *Engine) pseudolm.Weights {
@@ -81,17 +63,16 @@ func (j *job) blocks(prompt, output []tokenizer.ID, size int) []batch.Segment {
 	return blocks
 }
 
-// run puts a job through the engine and returns when all its generations have ended. A client
-// that leaves takes its requests with it.
-func (e *Engine) run(ctx context.Context, c *call) error {
-	if err := e.loop.submit(ctx, c); err != nil {
+// run puts a generation through the engine and returns when it has ended. A client that leaves takes it along.
+func (e *Engine) run(ctx context.Context, g *generation) error {
+	if err := e.loop.submit(ctx, g); err != nil {
 		return err
 	}
 	select {
-	case <-c.done:
-		return c.failed
+	case <-g.done:
+		return g.failed
 	case <-ctx.Done():
-		e.loop.cancel(c)
+		e.loop.cancel(g)
 		return ctx.Err()
 	}
 }

@@ -219,16 +219,6 @@ func withAdapter(list []string, adapter string) []string {
 	return append(list, adapter)
 }
 
-// Generated is how many tokens a running request has so far.
-func (s *Scheduler) Generated(id int64) int {
-	for _, q := range s.running {
-		if q.ID == id {
-			return q.generated
-		}
-	}
-	return 0
-}
-
 // interrupt makes room for a change at the next step boundary, and starts an idle engine.
 func (s *Scheduler) interrupt(now time.Duration) {
 	if s.idle() {

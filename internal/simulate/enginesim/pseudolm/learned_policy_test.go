@@ -47,7 +47,7 @@ func TestPolicySamplesByItsWeights(t *testing.T) {
 	for _, f := range m.features(prompt) {
 		policy[Weight(f, 0, int32('a'))] = 0.01
 	}
-	p := with(func(p *Params) { p.Constraint, p.Logprobs, p.Temperature = choice, 0, 0.5 })
+	p := with(func(p *Params) { p.Constraint, p.Temperature = choice, 0.5 })
 	hits := 0
 	for p.Seed = range 400 {
 		c := complete(m, Weights{Policy: policy}, prompt, p)

@@ -1,6 +1,7 @@
 package pseudolm
 
 import (
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -57,8 +58,7 @@ var variants = map[string]func(*Params){
 	"cool":        func(p *Params) { p.Temperature = 0.3 },
 	"top-k":       func(p *Params) { p.TopK = 5 },
 	"top-p":       func(p *Params) { p.TopP = 0.4 },
-	"min-p":       func(p *Params) { p.MinP = 0.5 },
-	"everything":  func(p *Params) { p.Temperature, p.TopK, p.TopP, p.MinP = 0.7, 40, 0.9, 0.05 },
+	"everything":  func(p *Params) { p.Temperature, p.TopK, p.TopP = 0.7, 40, 0.9 },
 	"nearly cold": func(p *Params) { p.Temperature = 0.001 },
 }
 
@@ -69,29 +69,43 @@ func TestLogprobsSumToOne(t *testing.T) {
 	for name, change := range variants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := complete(m, WeightsOf("m"), prompt, with(func(p *Params) {
-				change(p)
-				p.Logprobs, p.MaxTokens, p.IgnoreEOS = 100_000, 4, true
-			}))
-			for i, top := range c.Top {
-				mass, found := 0.0, false
-				for _, r := range top {
-					mass += math.Exp(r.Logprob)
-					found = found || r.ID == c.Tokens[i] && r.Logprob == c.Logprobs[i]
+			p := with(func(p *Params) { change(p); p.MaxTokens, p.IgnoreEOS = 4, true })
+			c := complete(m, WeightsOf("m"), prompt, p)
+			for i, id := range c.Tokens {
+				mass, all := 0.0, nextTokens(m, slices.Concat(prompt, c.Tokens[:i]), p)
+				for _, logprob := range all {
+					mass += math.Exp(logprob)
 				}
-				if math.Abs(mass-1) > 1e-9 || !found {
-					t.Errorf("token %d: mass %.12f, sampled token listed: %t", i, mass, found)
+				if math.Abs(mass-1) > 1e-9 || all[id] != c.Logprobs[i] {
+					t.Errorf("token %d: mass %.12f, log-probability %g, told as %g", i, mass, all[id], c.Logprobs[i])
 				}
 			}
 		})
 	}
 }
 
+// nextTokens are those that may come after a text, with their log-probabilities.
+func nextTokens(m *Model, text []tokenizer.ID, p Params) map[tokenizer.ID]float64 {
+	s := newSampler(m, WeightsOf("m"), text, &p)
+	if err := s.candidates(); err != nil {
+		panic(err)
+	}
+	s.distribution()
+	if p.Temperature > 0 {
+		s.truncate()
+	}
+	all := map[tokenizer.ID]float64{}
+	for i, id := range s.ids {
+		all[id] = s.logprob(i)
+	}
+	return all
+}
+
 // TestFrequencies draws many first tokens and compares their counts with the reported
 // probabilities by a chi-square over the likeliest tokens. Seeds are fixed: it cannot flake.
 func TestFrequencies(t *testing.T) {
 	t.Parallel()
-	const draws, top = 600, 8
+	const draws = 600
 	tok, m := fixture()
 	prompt := tok.Encode("A PAR ")
 	a, err := constraint.NewCompiler(tok, 1).Regex(`(H|- (BUR|GAS|PIC|BRE)|S A MAR( - (BUR|GAS))?)\n`)
@@ -105,19 +119,16 @@ func TestFrequencies(t *testing.T) {
 	for name, change := range checked {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := with(func(p *Params) { change(p); p.MaxTokens, p.Logprobs = 1, top })
-			want, got := map[tokenizer.ID]float64{}, map[tokenizer.ID]float64{}
+			p := with(func(p *Params) { change(p); p.MaxTokens = 1 })
+			want, got := nextTokens(m, prompt, p), map[tokenizer.ID]float64{}
 			for seed := range uint64(draws) {
 				p.Seed = seed
 				c := complete(m, WeightsOf("m"), prompt, p)
 				got[c.Tokens[0]]++
-				for _, r := range c.Top[0] {
-					want[r.ID] = math.Exp(r.Logprob)
-				}
 			}
 			chi := 0.0
-			for id, probability := range want {
-				if expected := probability * draws; expected > 5 {
+			for id, logprob := range want {
+				if expected := math.Exp(logprob) * draws; expected > 20 {
 					chi += (got[id] - expected) * (got[id] - expected) / expected
 				}
 			}
@@ -132,10 +143,12 @@ func TestGreedyTakesTheLikeliest(t *testing.T) {
 	t.Parallel()
 	tok, m := fixture()
 	c := complete(m, WeightsOf("m"), tok.Encode("x"), with(func(p *Params) {
-		p.Temperature, p.Logprobs, p.IgnoreEOS = 0, 2, true
+		p.Temperature, p.IgnoreEOS = 0, true
 	}))
-	for i, top := range c.Top {
-		if top[0].Logprob != c.Logprobs[i] || top[1].Logprob > top[0].Logprob {
+	greedy := with(func(p *Params) { p.Temperature = 0 })
+	for i, logprob := range c.Logprobs {
+		all := nextTokens(m, slices.Concat(tok.Encode("x"), c.Tokens[:i]), greedy)
+		if slices.Max(slices.Collect(maps.Values(all))) > logprob {
 			t.Errorf("token %d is not the likeliest", i)
 		}
 	}
@@ -155,7 +168,7 @@ func TestConstraint(t *testing.T) {
 	oracle := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
 	for seed := range uint64(50) {
 		c := complete(m, WeightsOf("m"), nil, with(func(p *Params) {
-			p.Constraint, p.Seed, p.MaxTokens, p.Logprobs = a, seed, 64, 0
+			p.Constraint, p.Seed, p.MaxTokens = a, seed, 64
 		}))
 		if !oracle.MatchString(c.Text) || c.Finish != FinishStop || c.Stopped != nil {
 			t.Errorf("%q ends by %s", c.Text, c.Finish)
@@ -194,8 +207,8 @@ func TestStops(t *testing.T) {
 			if tt.text != "" && c.Text != tt.text || c.Stopped != tt.stopped || c.Finish != tt.finish {
 				t.Errorf("%q, %v, %s", c.Text, c.Stopped, c.Finish)
 			}
-			if len(c.Offsets) != len(c.Tokens) {
-				t.Errorf("%d offsets of %d tokens", len(c.Offsets), len(c.Tokens))
+			if len(c.Logprobs) != len(c.Tokens) {
+				t.Errorf("%d log-probabilities of %d tokens", len(c.Logprobs), len(c.Tokens))
 			}
 		})
 	}
@@ -218,7 +231,7 @@ func TestLengthOfUnconstrainedText(t *testing.T) {
 func BenchmarkUnconstrained24Tokens(b *testing.B) {
 	tok, m := fixture()
 	prompt := tok.Encode("hello")
-	p := with(func(p *Params) { p.MaxTokens, p.IgnoreEOS, p.Logprobs = 24, true, 0 })
+	p := with(func(p *Params) { p.MaxTokens, p.IgnoreEOS = 24, true })
 	for b.Loop() {
 		complete(m, WeightsOf("m"), prompt, p)
 	}

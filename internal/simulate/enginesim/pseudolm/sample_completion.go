@@ -17,14 +17,12 @@ const (
 	FinishLength Finish = "length"
 )
 
-// Completion is a sampled text. Tokens, Offsets and, when asked for, Logprobs and Top have one
-// entry per token, the token that stopped the completion included.
+// Completion is a sampled text. Tokens and Logprobs have one entry per token, the token that stopped the completion
+// included.
 type Completion struct {
 	Tokens   []tokenizer.ID
-	Offsets  []int // where in Text each token's piece begins, in bytes
 	Logprobs []float64
-	Top      [][]Ranked // the likeliest alternatives, likeliest first
-	Text     string     // without the stop token or string, unless it was to be included
+	Text     string // without the stop token or string, unless it was to be included
 	Finish   Finish
 	Stopped  any // the stop string; nil for the end of sequence
 }
@@ -40,15 +38,16 @@ func (m *Model) Complete(w Weights, prompt []tokenizer.ID, p Params) (Completion
 		if err != nil {
 			return Completion{}, err
 		}
-		c.record(s, i, text.Len())
 		id := s.ids[i]
+		c.Tokens, c.Logprobs = append(c.Tokens, id), append(c.Logprobs, s.logprob(i))
 		s.take(i)
 		if id == tokenizer.EOS && !p.IgnoreEOS {
 			c.Finish = FinishStop
 			break
 		}
+		before := text.Len()
 		text.WriteString(m.visible(id))
-		if stop, end := stopString(text.String(), c.Offsets, &p); stop != "" {
+		if stop, end := stopString(text.String(), before, &p); stop != "" {
 			c.Text, c.Finish, c.Stopped = text.String()[:end], FinishStop, stop
 			return c, nil
 		}
@@ -69,7 +68,7 @@ func (m *Model) Score(w Weights, tokens []tokenizer.ID) []float64 {
 		s.distribution()
 		logprob := math.Inf(-1) // of a control token
 		if at := slices.Index(s.ids, tokens[i]); at >= 0 {
-			logprob = s.logprobs()(at)
+			logprob = s.logprob(at)
 		}
 		logprobs = append(logprobs, logprob)
 	}
@@ -85,12 +84,11 @@ func (m *Model) visible(id tokenizer.ID) string {
 	return piece
 }
 
-// stopString finds the first stop string that the latest token completed, and where the text
-// must be cut.
-func stopString(text string, offsets []int, p *Params) (stop string, end int) {
-	added := len(text) - offsets[len(offsets)-1]
+// stopString finds the first stop string that the latest token completed, which begins behind before, and where the
+// text must be cut.
+func stopString(text string, before int, p *Params) (stop string, end int) {
 	for _, candidate := range p.Stop {
-		from := max(0, len(text)-added-len(candidate)+1)
+		from := max(0, before-len(candidate)+1)
 		if i := strings.Index(text[from:], candidate); candidate != "" && i >= 0 {
 			return candidate, from + i
 		}
@@ -98,42 +96,8 @@ func stopString(text string, offsets []int, p *Params) (stop string, end int) {
 	return "", 0
 }
 
-// record notes candidate i as the next token.
-func (c *Completion) record(s *sampler, i, offset int) {
-	c.Tokens = append(c.Tokens, s.ids[i])
-	c.Offsets = append(c.Offsets, offset)
-	if s.params.Logprobs == NoLogprobs {
-		return
-	}
-	logprob := s.logprobs()
-	c.Logprobs = append(c.Logprobs, logprob(i))
-	if top := s.top(logprob); top != nil {
-		c.Top = append(c.Top, top)
-	}
-}
-
-// logprobs returns the function that gives a candidate's log-probability in the distribution
-// sampled from: normalised over what constraint and truncation left.
-func (s *sampler) logprobs() func(int) float64 {
-	norm := math.Log(s.total)
-	return func(i int) float64 {
-		if s.probs[i] == 0 {
-			return math.Inf(-1)
-		}
-		return math.Log(s.probs[i]) - norm
-	}
-}
-
-// top lists the likeliest candidates that can still be sampled.
-func (s *sampler) top(logprob func(int) float64) []Ranked {
-	if s.params.Logprobs <= 0 {
-		return nil
-	}
-	order := s.ranked()
-	order = order[:min(s.params.Logprobs, len(order))]
-	ranked := make([]Ranked, len(order))
-	for place, i := range order {
-		ranked[place] = Ranked{ID: s.ids[i], Logprob: logprob(int(i))}
-	}
-	return ranked
+// logprob is a candidate's log-probability in the distribution sampled from: normalised over what constraint and
+// truncation left.
+func (s *sampler) logprob(i int) float64 {
+	return math.Log(s.probs[i]) - math.Log(s.total) // minus infinity, where it cannot be sampled
 }

@@ -2,9 +2,6 @@ package pseudolm
 
 import "github.com/millrace/millrace/internal/simulate/enginesim/constraint"
 
-// NoLogprobs as Params.Logprobs asks for none.
-const NoLogprobs = -1
-
 // minTemperature is what vLLM raises smaller non-zero temperatures to.
 const minTemperature = 0.01
 
@@ -15,16 +12,14 @@ type Params struct {
 	Temperature float64 // 0 is greedy
 	TopP        float64 // 1 is off
 	TopK        int     // 0 is off
-	MinP        float64 // 0 is off
 
 	MaxTokens  int
 	IgnoreEOS  bool
 	Stop       []string
 	Constraint *constraint.Automaton
-	Logprobs   int // how many alternatives per token; 0 gives the sampled token's only
 }
 
 // DefaultParams are vLLM's defaults for completions.
 func DefaultParams() Params {
-	return Params{Temperature: 1, TopP: 1, MaxTokens: 16, Logprobs: NoLogprobs}
+	return Params{Temperature: 1, TopP: 1, MaxTokens: 16}
 }

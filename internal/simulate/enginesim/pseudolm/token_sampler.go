@@ -11,12 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
 
-// Ranked is a token with its log-probability.
-type Ranked struct {
-	ID      tokenizer.ID
-	Logprob float64
-}
-
 // sampler holds the state of one completion and the scratch space of its steps.
 type sampler struct {
 	model   *Model
@@ -153,30 +147,24 @@ func (s *sampler) logit(ctx uint64, id tokenizer.ID) float64 {
 	return l
 }
 
-// truncate zeroes the candidates that min-p, top-k and top-p exclude.
+// truncate zeroes the candidates that top-k and top-p exclude.
 func (s *sampler) truncate() {
 	p := s.params
-	if p.MinP == 0 && p.TopK == 0 && p.TopP >= 1 {
+	if p.TopK == 0 && p.TopP >= 1 {
 		return
 	}
-	if p.MinP > 0 {
-		s.cutBelow(p.MinP * slices.Max(s.probs))
-	}
 	if p.TopK > 0 && p.TopK < len(s.ids) {
-		s.cutBelow(s.kth(p.TopK)) // candidates that tie with the k-th stay, as in vLLM
+		least := s.kth(p.TopK) // candidates that tie with the k-th stay, as in vLLM
+		for i, w := range s.probs {
+			if w < least {
+				s.probs[i] = 0
+			}
+		}
 	}
 	if p.TopP < 1 {
 		s.nucleus()
 	}
 	s.total = sum(s.probs)
-}
-
-func (s *sampler) cutBelow(least float64) {
-	for i, w := range s.probs {
-		if w < least {
-			s.probs[i] = 0
-		}
-	}
 }
 
 // kth is the k-th largest probability, or the smallest positive one where there are fewer.
