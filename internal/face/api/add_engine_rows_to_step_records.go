@@ -17,7 +17,7 @@ const (
 
 // keepEngines adds to the step's record what each engine did for it. Like the fleet's sums it never fails a call.
 func (s *Server) keepEngines(ctx context.Context, run rollout.RunName, step rollout.Step, from, to time.Time) {
-	if s.deps.Engines == nil || !from.Before(to) {
+	if !from.Before(to) {
 		return
 	}
 	engines, err := s.deps.Engines(ctx, run, from, to)
@@ -32,7 +32,7 @@ func (s *Server) keepEngines(ctx context.Context, run rollout.RunName, step roll
 // keepLateEngines keeps the rows of earlier steps that completed before all their rows were there, as in a fast run. It
 // does so once per step, when the rows are complete.
 func (s *Server) keepLateEngines(ctx context.Context, run rollout.RunName, step rollout.Step) {
-	if s.deps.Engines == nil || step == 0 {
+	if step == 0 {
 		return
 	}
 	before, err := s.deps.Store.Step(ctx, run, step-1)

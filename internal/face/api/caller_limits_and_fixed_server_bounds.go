@@ -1,11 +1,10 @@
 package api
 
 import (
-	"cmp"
 	"time"
 )
 
-// Limits bounds what callers may have. A zero takes the default. Each is a key of the same name under limits in the
+// Limits bounds what callers may have. Each is a key of the same name under limits in the
 // service configuration, which a refusal names.
 type Limits struct {
 	Runs          int // that go on at a time, in the deployment
@@ -17,19 +16,6 @@ type Limits struct {
 
 	ConnectionsPerAddress int // open at a time without having shown a token
 	StepMetricsBytes      int // of the metrics of one step record, as JSON
-}
-
-// DefaultLimits are the limits that normal use never reaches.
-func DefaultLimits() Limits { return Limits{}.withDefaults() }
-
-func (l Limits) withDefaults() Limits {
-	return Limits{
-		Runs: cmp.Or(l.Runs, 50), GamesPerRun: cmp.Or(l.GamesPerRun, 8192), Requests: cmp.Or(l.Requests, 256),
-		WaitingClaims: cmp.Or(l.WaitingClaims, 4096), Streams: cmp.Or(l.Streams, 256),
-		Connections:           cmp.Or(l.Connections, 8192),
-		ConnectionsPerAddress: cmp.Or(l.ConnectionsPerAddress, 128),
-		StepMetricsBytes:      cmp.Or(l.StepMetricsBytes, 32<<10),
-	}
 }
 
 // Bounds that no deployment needs to change.

@@ -126,7 +126,7 @@ func TestConditionsThatNeedSomebody(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Control: &control{},
+			s, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Control: &control{},
 				Store:  fewRuns{runs: tt.runs, active: tt.active, broken: tt.broken},
 				Events: nilEvents{}, Fleet: fleetOf{engines: tt.engines, view: tt.view}, Workers: oneWorker{},
 				Now: func() time.Time { return now }, Storage: func() []string { return tt.storage },

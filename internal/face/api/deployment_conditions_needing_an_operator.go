@@ -146,9 +146,6 @@ func scalingTroubles(view supply.View) []Trouble {
 
 // storageTroubles lists settings of Redis that lose what was written.
 func (s *Server) storageTroubles() []Trouble {
-	if s.deps.Storage == nil {
-		return nil
-	}
 	var found []Trouble
 	for _, text := range s.deps.Storage() {
 		found = append(found, Trouble{What: text, Advice: "change its configuration: docs/deploy.md says how"})

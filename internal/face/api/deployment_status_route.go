@@ -83,14 +83,11 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 			Advice: "start it, or check redis.url; the server's log has the error. Nothing is to be done about runs: they go " +
 				"on when it answers"})
 	}
-	if s.deps.Temporal != nil {
-		answers := s.deps.Temporal()
-		out.Temporal = &Answers{Answers: answers}
-		if since := s.down("Temporal", !answers); !answers {
-			outages = append(outages, Trouble{Level: diagnosis.SeverityStuck, Since: since,
-				What:   "Temporal does not answer: claims and records go on, runs cannot be started or changed",
-				Advice: "start it, or check temporal.address"})
-		}
+	out.Temporal = &Answers{Answers: s.deps.Temporal()}
+	if since := s.down("Temporal", !out.Temporal.Answers); !out.Temporal.Answers {
+		outages = append(outages, Trouble{Level: diagnosis.SeverityStuck, Since: since,
+			What:   "Temporal does not answer: claims and records go on, runs cannot be started or changed",
+			Advice: "start it, or check temporal.address"})
 	}
 	if everything {
 		out.Sinks = append(out.Sinks, s.sinks(ctx)...)
@@ -226,9 +223,6 @@ func countEngines(engines []enginestate.Engine) *EngineTotals {
 
 // sinks is where events are delivered to; that they cannot be asked is a problem of Redis.
 func (s *Server) sinks(ctx context.Context) []telemetry.SinkStatus {
-	if s.deps.Sinks == nil {
-		return nil
-	}
 	found, err := s.deps.Sinks(ctx)
 	if err != nil {
 		s.deps.Log.WarnContext(ctx, "look at the sinks", "error", err)

@@ -31,9 +31,6 @@ func (in *diagnosisInput) asked() DiagnosisQuery {
 }
 
 func (s *Server) diagnose(ctx context.Context, in *diagnosisInput) (any, error) {
-	if s.deps.Diagnose == nil {
-		return nil, problem(codeNotAvailable, "this server has no diagnosis")
-	}
 	asked := in.asked()
 	if asked.First != nil && asked.Last != nil && *asked.First > *asked.Last {
 		return nil, rollout.Refuse(rollout.Invalid, "no step lies from %d to %d", in.First, in.Last)
@@ -113,9 +110,6 @@ func (s *Server) latestReport(ctx context.Context, status runstatus.RunStatus) d
 // LatestDiagnosis is the diagnosis that a run's page shows. If the newest is not done when patience ends, it is that of
 // the step before. nil: the first is being made, or err says why it failed.
 func (s *Server) LatestDiagnosis(ctx context.Context, status runstatus.RunStatus, patience time.Duration) (any, error) {
-	if s.deps.Diagnose == nil {
-		return nil, problem(codeNotAvailable, "this server has no diagnosis")
-	}
 	run := status.Spec.Name
 	made, err := s.diagnoses.Latest(ctx, run, func(d cache.Made[diagnosed]) bool {
 		return d.Value.of.next == status.NextStep && (d.Err == nil && status.State.Over() || time.Since(d.At) < shownAge)

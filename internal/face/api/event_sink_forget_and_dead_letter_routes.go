@@ -35,11 +35,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *struct {
 	After string `query:"after" maxLength:"64" doc:"Only those after the one with this id"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many"`
 }) (out letterList, err error) {
-	letters, err := s.letters()
-	if err != nil {
-		return out, err
-	}
-	found, err := letters.DeadLetters(ctx, in.After, in.Limit)
+	found, err := s.deps.DeadLetters.DeadLetters(ctx, in.After, in.Limit)
 	if err != nil {
 		return out, err
 	}
@@ -47,7 +43,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *struct {
 	if len(found) == in.Limit {
 		out.Next = found[len(found)-1].ID
 	}
-	out.Kept, out.Ever, err = letters.DeadLetterCount(ctx)
+	out.Kept, out.Ever, err = s.deps.DeadLetters.DeadLetterCount(ctx)
 	return out, err
 }
 
@@ -58,13 +54,6 @@ type LetterChoice struct {
 		IDs []string `json:"ids,omitempty" maxItems:"1000" doc:"As they were listed"`
 		All bool     `json:"all,omitempty" doc:"All of them; say this, or ids"`
 	}
-}
-
-func (c *LetterChoice) check() error {
-	if c.Body.All == (len(c.Body.IDs) > 0) {
-		return problem(rollout.Invalid, "say which dead letters are meant: ids, or all")
-	}
-	return nil
 }
 
 type letterCount struct {
@@ -80,32 +69,14 @@ func (s *Server) dropDeadLetters(ctx context.Context, in *LetterChoice) (letterC
 }
 
 func (s *Server) forgetSink(ctx context.Context, _ *SinkPath) (*struct{}, error) {
-	letters, err := s.letters()
-	if err != nil {
-		return nil, err
-	}
-	if err := letters.ForgetSink(ctx); err != nil {
-		return nil, s.fail(ctx, "forget sink", err)
-	}
-	return nil, nil
+	return nil, s.fail(ctx, "forget sink", s.deps.DeadLetters.ForgetSink(ctx))
 }
 
 func (s *Server) changeLetters(ctx context.Context, in *LetterChoice,
 	change func(DeadLetters, context.Context, ...string) (int, error)) (letterCount, error) {
-	letters, err := s.letters()
-	if err == nil {
-		err = in.check()
+	if c := in.Body; c.All == (len(c.IDs) > 0) {
+		return letterCount{}, problem(rollout.Invalid, "say which dead letters are meant: ids, or all")
 	}
-	if err != nil {
-		return letterCount{}, err
-	}
-	n, err := change(letters, ctx, in.Body.IDs...)
+	n, err := change(s.deps.DeadLetters, ctx, in.Body.IDs...)
 	return letterCount{n}, err
-}
-
-func (s *Server) letters() (DeadLetters, error) {
-	if s.deps.DeadLetters == nil {
-		return nil, problem(rollout.Unavailable, "this server keeps no dead letters")
-	}
-	return s.deps.DeadLetters, nil
 }

@@ -246,7 +246,7 @@ func serve(t *testing.T, change func(*api.Config, *api.Deps)) *fixture {
 	if change != nil {
 		change(&cfg, &deps)
 	}
-	f.server, err = api.New(cfg, deps)
+	f.server, err = newServer(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,9 +46,6 @@ func (s *Server) changeFleet(ctx context.Context, in *struct{ RawBody []byte }) 
 	if err != nil {
 		return supply.View{}, err
 	}
-	if s.deps.SetScaling == nil {
-		return supply.View{}, problem(codeNotAvailable, "this server changes no scaling")
-	}
 	view, err := s.scaled(ctx, nil)
 	if err != nil {
 		return view, err

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"github.com/millrace/millrace/internal/scaling/supply"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/millrace/millrace/internal/scaling/supply"
 
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/rollout"
@@ -83,7 +84,7 @@ func FuzzBodies(f *testing.F) {
 			f.Add(at, []byte(body))
 		}
 	}
-	server, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
+	server, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
 		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{},
 		Events:   nilEvents{},
 		ReadSpec: func(spec []byte) (s runspec.Spec, err error) { return s, json.Unmarshal(spec, &s) },

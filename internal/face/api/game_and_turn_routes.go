@@ -34,9 +34,6 @@ func (in *gamesInput) query() gamelist.Query {
 }
 
 func (s *Server) listGames(ctx context.Context, in *gamesInput) (gamelist.Page, error) {
-	if s.deps.Games == nil {
-		return gamelist.Page{}, problem(codeNotAvailable, "this server lists no games")
-	}
 	return s.deps.Games.Games(ctx, in.Run, in.query())
 }
 
@@ -52,9 +49,6 @@ func (in *GamePath) ref() rollout.EpisodeRef {
 }
 
 func (s *Server) listTurns(ctx context.Context, in *GamePath) (gamelist.Turns, error) {
-	if s.deps.Games == nil {
-		return gamelist.Turns{}, problem(codeNotAvailable, "this server shows no turns")
-	}
 	turns, err := s.deps.Games.Turns(ctx, in.ref())
 	return turns, unlessKept(err)
 }
@@ -63,9 +57,6 @@ func (s *Server) showTurn(ctx context.Context, in *struct {
 	GamePath
 	Turn int `path:"turn" minimum:"0"`
 }) (gamelist.Turn, error) {
-	if s.deps.Games == nil {
-		return gamelist.Turn{}, problem(codeNotAvailable, "this server shows no turns")
-	}
 	turn, err := s.deps.Games.Turn(ctx, in.ref(), in.Turn)
 	return turn, unlessKept(err)
 }
@@ -79,9 +70,6 @@ func unlessKept(err error) error {
 }
 
 func (s *Server) showGame(ctx context.Context, in *GamePath) (json.RawMessage, error) {
-	if s.deps.Game == nil {
-		return nil, problem(codeNotAvailable, "this server shows no games")
-	}
 	game, err := s.deps.Game(ctx, in.ref())
 	return game, unlessKept(err)
 }

@@ -17,9 +17,7 @@ const readyTimeout = 3 * time.Second
 func (s *Server) registerHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
-	if s.deps.Metrics != nil {
-		mux.HandleFunc("GET /metrics", s.metrics)
-	}
+	mux.HandleFunc("GET /metrics", s.metrics)
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
@@ -29,19 +27,15 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if s.deps.Ready != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		if err := s.deps.Ready(ctx); err != nil {
-			s.deps.Log.Warn("not ready", "error", err)
-			writeProblem(w, r, problem(rollout.Unavailable, "not ready; the server's log says what does not answer"))
-			return
-		}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if err := s.deps.Ready(ctx); err != nil {
+		s.deps.Log.Warn("not ready", "error", err)
+		writeProblem(w, r, problem(rollout.Unavailable, "not ready; the server's log says what does not answer"))
+		return
 	}
-	answer := map[string]bool{"ready": true} // without Temporal it still is: claims and records go on
-	if s.deps.Temporal != nil {
-		answer["temporal"] = s.deps.Temporal() // whether it answered when the server last looked
-	}
+	// Without Temporal it still is: claims and records go on. Whether it answered when the server last looked is told.
+	answer := map[string]bool{"ready": true, "temporal": s.deps.Temporal()}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // a client that has gone needs no answer
 }

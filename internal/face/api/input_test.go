@@ -88,7 +88,6 @@ func TestBadInputIsRefusedAndHarmsNothing(t *testing.T) {
 		{"engine that is nowhere", "PUT", "/v1/engines/a", `{"url":"not a url"}`, 422, "invalid", ""},
 		{"engine name that is none", "PUT", "/v1/engines/a%20b", `{"url":"http://x:1"}`, 422, "invalid", "path.id"},
 		{"game not begun", "GET", "/v1/runs/demo/games/99/0", "", 404, "no-such-game", "demo/99/0"},
-		{"no diagnosis here", "GET", "/v1/runs/demo/diagnosis", "", 501, "not-available", ""},
 		{"no such path", "GET", "/v2/runs", "", 404, "no-such-path", "/openapi.json"},
 		{"no such method", "PUT", "/v1/runs/demo", "", 405, "method-not-allowed", "GET or PATCH or DELETE"},
 		{"encoding that is none", "GET", "/v1/runs/%ff%fe", "", 422, "invalid", ""},

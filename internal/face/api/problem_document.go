@@ -23,7 +23,6 @@ const (
 	codeTooLarge     rollout.RefusalCode = "too-large"
 	codeTooSlow      rollout.RefusalCode = "too-slow"
 	codeMediaType    rollout.RefusalCode = "unsupported-media-type"
-	codeNotAvailable rollout.RefusalCode = "not-available"
 	codeOverloaded   rollout.RefusalCode = "overloaded"
 )
 
@@ -65,7 +64,6 @@ var kinds = map[rollout.RefusalCode]kind{
 	codeTooSlow:      {http.StatusRequestTimeout, "Request body too slow", true},
 	codeMediaType:    {http.StatusUnsupportedMediaType, "Unsupported media type", false},
 	codeOverloaded:   {http.StatusTooManyRequests, "Too much at a time", true},
-	codeNotAvailable: {http.StatusNotImplemented, "Not available here", false},
 }
 
 // retryAfterSec is how long a client should wait before it asks again after a retryable problem.

@@ -13,7 +13,7 @@ import (
 func (s *Server) missed(ctx context.Context, run rollout.RunName, err error) error {
 	missing := rollout.Refused(err, rollout.NoSuchRun)
 	lost := missing && (run.Life() == 1 || s.deps.Store.Knows(run)) || buffer.Unconfirmed(err)
-	if lost && s.deps.Temporal != nil && !s.deps.Temporal() {
+	if lost && !s.deps.Temporal() {
 		s.deps.Store.Await(run)
 	}
 	return s.unlessItReturns(ctx, run, err)

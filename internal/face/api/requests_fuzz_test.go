@@ -42,7 +42,7 @@ func FuzzRequests(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.path, seed.query, seed.header, seed.value)
 	}
-	server, err := api.New(api.Config{Listen: "127.0.0.1:0", MaxWait: time.Millisecond}, api.Deps{
+	server, err := newServer(api.Config{Listen: "127.0.0.1:0", MaxWait: time.Millisecond}, api.Deps{
 		Control: &deaf{}, Store: &anything{scripted{answer: notReady}}, Fleet: smallFleet{}, Workers: oneWorker{},
 		Events:   nilEvents{},
 		ReadSpec: func([]byte) (s runspec.Spec, err error) { return s, nil },

@@ -148,7 +148,7 @@ func (s *Server) showRun(ctx context.Context, in *RunPath) (RunView, error) {
 // fleetView measures the engines over a window, if they are sampled. The figure is optional: its absence never fails a
 // call.
 func (s *Server) fleetView(ctx context.Context, run rollout.RunName, from, to time.Time) (steprecord.FleetView, bool) {
-	if s.deps.FleetView == nil || !from.Before(to) {
+	if !from.Before(to) {
 		return steprecord.FleetView{}, false
 	}
 	view, err := s.deps.FleetView(ctx, run, from, to)

@@ -19,7 +19,6 @@ import (
 	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
 
 // Server is the HTTP API.
@@ -55,24 +54,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("api: %w", err)
 	}
-	if deps.Control == nil || deps.Store == nil || deps.Fleet == nil || deps.Workers == nil ||
-		deps.Events == nil || deps.ReadSpec == nil {
-		return nil, errors.New("api: Control, Store, Fleet, Workers, Events and ReadSpec are needed")
-	}
-	if deps.Now == nil {
-		deps.Now = time.Now
-	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
-	if deps.Tell == nil {
-		deps.Tell = telemetry.Discard
-	}
-	if deps.OnRefusal == nil {
-		deps.OnRefusal = func(string) {}
-	}
 	deps.Panics.Log = deps.Log
-	cfg.setDefaults()
 	s := &Server{
 		gates: newGates(cfg.Limits),
 		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
@@ -94,7 +76,6 @@ func (s *Server) Adjust(cfg Config) {
 	next := s.cfg
 	next.MaxBodyBytes, next.MaxWait, next.Retention = cfg.MaxBodyBytes, cfg.MaxWait, cfg.Retention
 	next.Limits, next.TrustedProxies = cfg.Limits, cfg.TrustedProxies
-	next.setDefaults()
 	s.inForce.Store(&next)
 	s.gates.resize(next.Limits)
 	if counted := s.counted.Load(); counted != nil {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -23,25 +22,19 @@ type Config struct {
 	TLS *tls.Config
 	// Access holds grants for more than the operators in Tokens. It then includes Tokens, and every call needs a token.
 	Access *access.Grants
-	// MaxBodyBytes bounds a request's body; 0 means DefaultMaxBodyBytes.
+	// MaxBodyBytes bounds a request's body.
 	MaxBodyBytes int64
-	// MaxWait bounds a long poll, whatever the client asks for; 0 means DefaultMaxWait.
+	// MaxWait bounds a long poll, whatever the client asks for.
 	MaxWait time.Duration
 	// Retention is how long an ended run is kept to be shown; 0: until it is deleted by hand.
 	Retention time.Duration
-	// Limits bounds what callers may have; zero fields take the defaults of DefaultLimits.
+	// Limits bounds what callers may have.
 	Limits Limits
 	// TrustedProxies are those whose X-Forwarded-For names the client.
 	TrustedProxies []netip.Prefix
 	// Version is the service's own version, shown in the OpenAPI document.
 	Version string
 }
-
-// Defaults of Config.
-const (
-	DefaultMaxBodyBytes = 1 << 20
-	DefaultMaxWait      = 60 * time.Second
-)
 
 // minTokenBytes keeps tokens from being guessed.
 const minTokenBytes = 16
@@ -77,9 +70,4 @@ func loopbackHost(host string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
-}
-
-func (c *Config) setDefaults() {
-	c.MaxBodyBytes, c.MaxWait = cmp.Or(c.MaxBodyBytes, DefaultMaxBodyBytes), cmp.Or(c.MaxWait, DefaultMaxWait)
-	c.Limits = c.Limits.withDefaults()
 }

@@ -135,21 +135,19 @@ type Games interface {
 	Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, error)
 }
 
-// Deps are the server's dependencies. Control, Store, Fleet, Workers, Events and ReadSpec are needed. Others may be
-// nil: their answers are then left out or refused as not available.
+// Deps are the server's dependencies; all are needed.
 type Deps struct {
 	Control Control
 	Store   Store
 	Fleet   Fleet
 	Workers Workers
 	Events  Events
-	// Changes calls changed with every run that may have a new batch, from when it calls began until it returns. nil:
-	// there are no such hints, and claims that wait look by themselves.
+	// Changes calls changed with every run that may have a new batch, from when it calls began until it returns.
 	Changes func(ctx context.Context, began func(), changed func(rollout.RunName)) error
 	// ReadSpec reads a run spec in YAML or JSON, strictly. An error that unwraps to several is reported fault by fault.
 	ReadSpec func([]byte) (runspec.Spec, error)
 
-	// Diagnose answers GET .../diagnosis, as JSON. Engines measures each engine over a window; nil: nothing measures.
+	// Diagnose answers GET .../diagnosis, as JSON. Engines measures each engine over a window.
 	Engines  func(ctx context.Context, run rollout.RunName, from, to time.Time) ([]enginestate.EngineView, error)
 	Diagnose func(ctx context.Context, run rollout.RunName, asked DiagnosisQuery) (any, error)
 	// SetScaling changes by what the fleet is scaled, and answers by what it is from now on and which of that was set
@@ -166,7 +164,7 @@ type Deps struct {
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.
 	Temporal func() bool
 	Metrics  http.Handler
-	// Storage lists settings of Redis that lose what was written, as they are now; may be nil.
+	// Storage lists settings of Redis that lose what was written, as they are now.
 	Storage func() []string
 	// Sinks is where events are delivered to, beside the store, and how that goes.
 	Sinks       func(ctx context.Context) ([]telemetry.SinkStatus, error)
@@ -178,6 +176,6 @@ type Deps struct {
 	// OnRefusal hears of every request and connection that was turned away, by a small set of reasons.
 	OnRefusal func(reason string)
 
-	Now func() time.Time // defaults to time.Now
-	Log *slog.Logger     // defaults to silence
+	Now func() time.Time
+	Log *slog.Logger
 }

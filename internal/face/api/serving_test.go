@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 func serveFrom(redisAddr string, in io.Reader, out io.Writer) error {
 	rdb := redis.NewClient(&redis.Options{Addr: redisAddr})
 	defer func() { _ = rdb.Close() }()
-	s, err := api.New(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
+	s, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{
 		Control: &deaf{}, Store: buffer.New(rdb, buffer.Options{Now: time.Now}), Fleet: smallFleet{}, Workers: oneWorker{},
 		Events:   nilEvents{},
 		ReadSpec: func([]byte) (s runspec.Spec, err error) { return s, nil },

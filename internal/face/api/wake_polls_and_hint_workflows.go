@@ -16,9 +16,6 @@ const followAgain = time.Second
 // followChanges wakes polls when any process changes the buffer, until ctx is done. It is only a hint: while it hears
 // nothing, polls look by themselves, more often.
 func (s *Server) followChanges(ctx context.Context) {
-	if s.deps.Changes == nil {
-		return
-	}
 	for ctx.Err() == nil {
 		err := s.deps.Changes(ctx, func() {
 			s.hears.Store(true)

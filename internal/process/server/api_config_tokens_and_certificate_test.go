@@ -9,14 +9,15 @@ import (
 	"github.com/millrace/millrace/internal/process/connections"
 )
 
-// TestTheConfigurationHasTheAPIsDefaults: a server that is configured with nothing bounds its callers as one in a test.
-func TestTheConfigurationHasTheAPIsDefaults(t *testing.T) {
+// TestTheConfigurationBoundsCallers: a server that is configured with nothing bounds its callers all the same.
+func TestTheConfigurationBoundsCallers(t *testing.T) {
 	t.Parallel()
 	cfg := config.DefaultService()
 	cfg.Tokens = []connections.Secret{"correct-horse-battery"}
 	got := apiConfig(cfg, "v1")
-	if got.Limits != api.DefaultLimits() || got.MaxBodyBytes != api.DefaultMaxBodyBytes ||
-		got.MaxWait != api.DefaultMaxWait ||
+	want := api.Limits{Runs: 50, GamesPerRun: 8192, Requests: 256, WaitingClaims: 4096, Streams: 256, Connections: 8192,
+		ConnectionsPerAddress: 128, StepMetricsBytes: 32 << 10}
+	if got.Limits != want || got.MaxBodyBytes != 1<<20 || got.MaxWait != time.Minute ||
 		got.Tokens[0] != "correct-horse-battery" || got.Validate() != nil {
 		t.Errorf("%+v, %v", got, got.Validate())
 	}

@@ -183,7 +183,7 @@ func apiDeps(
 		Metrics:   metrics.Handler(),
 		OnRefusal: metrics.Refused,
 		Sinks:     sinks.look, DeadLetters: sink,
-		Tell: b.Events,
+		Tell: b.Events, Now: time.Now,
 		Log:  log,
 	}
 }
