@@ -13,17 +13,18 @@ type EnginePath struct {
 	ID rollout.EngineID `path:"id" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]*$" doc:"The engine's name"`
 }
 
-type engineList struct {
+// EngineList is the engines of the fleet.
+type EngineList struct {
 	Engines []enginestate.Engine `json:"engines"`
 }
 
-func (s *Server) listEngines(ctx context.Context, _ *struct{}) (engineList, error) {
+func (s *Server) listEngines(ctx context.Context, _ *struct{}) (EngineList, error) {
 	engines, err := s.deps.Fleet.List(ctx)
 	if err != nil {
-		return engineList{}, err
+		return EngineList{}, err
 	}
 	err = s.closures(ctx, engines)
-	return engineList{listed(engines)}, err
+	return EngineList{listed(engines)}, err
 }
 
 func (s *Server) showEngine(ctx context.Context, in *EnginePath) (enginestate.Engine, error) {
@@ -99,11 +100,12 @@ func (s *Server) removeEngine(ctx context.Context, in *Parting) (*struct{}, erro
 	return nil, nil
 }
 
-type workerList struct {
+// WorkerList is the worker processes.
+type WorkerList struct {
 	Workers []enginestate.Worker `json:"workers"`
 }
 
-func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (workerList, error) {
+func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (WorkerList, error) {
 	workers, err := s.deps.Workers.List(ctx)
-	return workerList{listed(workers)}, err
+	return WorkerList{listed(workers)}, err
 }

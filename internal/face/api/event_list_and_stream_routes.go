@@ -45,7 +45,8 @@ func (in *EventsQuery) after() string {
 	return in.After
 }
 
-type eventList struct {
+// EventList is events, with where to ask again.
+type EventList struct {
 	Events []Event       `json:"events"`
 	Next   string        `json:"next" doc:"The last event that was looked at: ask again after it, whether it is in the list or not"`
 	Gone   *[]GoneEvents `json:"gone,omitempty" doc:"In a list from the beginning: what is not kept any more, by kind"`
@@ -56,7 +57,7 @@ func (s *Server) registerEvents() {
 		op := s.operation(id)
 		op.Responses["200"] = &huma.Response{Description: "Events", Content: map[string]*huma.MediaType{
 			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
-			"application/json":  {Schema: schemaOf[eventList](s)},
+			"application/json":  {Schema: schemaOf[EventList](s)},
 		}}
 		return op
 	}
@@ -130,8 +131,8 @@ func (s *Server) gone(ctx context.Context, run rollout.RunName) (*[]GoneEvents, 
 
 // recent reads events page by page until they are enough for one answer.
 func (s *Server) recent(ctx context.Context, run rollout.RunName, after string, limit int,
-	wanted filter) (eventList, error) {
-	list := eventList{Events: []Event{}, Next: after}
+	wanted filter) (EventList, error) {
+	list := EventList{Events: []Event{}, Next: after}
 	for size, seen := 0, 0; len(list.Events) < limit && size < answerBytes && seen < eventsSifted; {
 		want := eventsPage
 		if wanted.all() {

@@ -23,7 +23,8 @@ type SinkPath struct {
 	Sink string `path:"sink" enum:"axiom" doc:"The sink's name"`
 }
 
-type letterList struct {
+// LetterList is events that the sink refused.
+type LetterList struct {
 	DeadLetters []delivery.DeadLetter `json:"dead_letters"`
 	Kept        int64                 `json:"kept" doc:"How many there are"`
 	Ever        int64                 `json:"ever" doc:"How many there were"`
@@ -34,7 +35,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *struct {
 	SinkPath
 	After string `query:"after" maxLength:"64" doc:"Only those after the one with this id"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many"`
-}) (out letterList, err error) {
+}) (out LetterList, err error) {
 	found, err := s.deps.DeadLetters.DeadLetters(ctx, in.After, in.Limit)
 	if err != nil {
 		return out, err
@@ -56,15 +57,16 @@ type LetterChoice struct {
 	}
 }
 
-type letterCount struct {
+// LetterCount is how many of them were meant.
+type LetterCount struct {
 	Events int `json:"events" doc:"How many were meant, and there"`
 }
 
-func (s *Server) replayDeadLetters(ctx context.Context, in *LetterChoice) (letterCount, error) {
+func (s *Server) replayDeadLetters(ctx context.Context, in *LetterChoice) (LetterCount, error) {
 	return s.changeLetters(ctx, in, DeadLetters.Replay)
 }
 
-func (s *Server) dropDeadLetters(ctx context.Context, in *LetterChoice) (letterCount, error) {
+func (s *Server) dropDeadLetters(ctx context.Context, in *LetterChoice) (LetterCount, error) {
 	return s.changeLetters(ctx, in, DeadLetters.DropDeadLetters)
 }
 
@@ -73,10 +75,10 @@ func (s *Server) forgetSink(ctx context.Context, _ *SinkPath) (*struct{}, error)
 }
 
 func (s *Server) changeLetters(ctx context.Context, in *LetterChoice,
-	change func(DeadLetters, context.Context, ...string) (int, error)) (letterCount, error) {
+	change func(DeadLetters, context.Context, ...string) (int, error)) (LetterCount, error) {
 	if c := in.Body; c.All == (len(c.IDs) > 0) {
-		return letterCount{}, problem(rollout.Invalid, "say which dead letters are meant: ids, or all")
+		return LetterCount{}, problem(rollout.Invalid, "say which dead letters are meant: ids, or all")
 	}
 	n, err := change(s.deps.DeadLetters, ctx, in.Body.IDs...)
-	return letterCount{n}, err
+	return LetterCount{n}, err
 }

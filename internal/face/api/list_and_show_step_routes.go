@@ -7,7 +7,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-type stepList struct {
+// StepList is a page of step records.
+type StepList struct {
 	Steps []steprecord.StepRecord `json:"steps"`
 	Next  *rollout.Step           `json:"next,omitempty" doc:"Ask again from here: there may be more"`
 }
@@ -16,9 +17,9 @@ func (s *Server) listSteps(ctx context.Context, in *struct {
 	RunPath
 	From  rollout.Step `query:"from" minimum:"0" doc:"First step"`
 	Limit int          `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}) (stepList, error) {
+}) (StepList, error) {
 	steps, next, err := s.steps(ctx, in.Run, in.From, in.Limit)
-	return stepList{listed(steps), next}, err
+	return StepList{listed(steps), next}, err
 }
 
 // stepsPage is how many records are read at a time.

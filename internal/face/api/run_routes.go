@@ -91,7 +91,8 @@ func (s *Server) startRun(ctx context.Context, in *struct{ RawBody []byte }) (*s
 	return out, nil
 }
 
-type runList struct {
+// RunList is a page of runs.
+type RunList struct {
 	Runs []runstatus.RunStatus `json:"runs"`
 	Next rollout.RunName       `json:"next,omitempty" doc:"Where the next page begins; left out when there is none"`
 }
@@ -100,13 +101,13 @@ func (s *Server) listRuns(ctx context.Context, in *struct {
 	After  rollout.RunName `query:"after" maxLength:"80" doc:"Only those after this one: next of the page before"`
 	Limit  int             `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"How many at most"`
 	Active bool            `query:"active" doc:"Only those that go on"`
-}) (runList, error) {
+}) (RunList, error) {
 	if in.Active {
 		runs, err := s.deps.Store.Active(ctx)
-		return runList{Runs: s.visible(ctx, runs)}, err
+		return RunList{Runs: s.visible(ctx, runs)}, err
 	}
 	runs, next, err := s.deps.Store.RunsPage(ctx, in.After, in.Limit, covered(ctx))
-	return runList{s.visible(ctx, runs), next}, err
+	return RunList{s.visible(ctx, runs), next}, err
 }
 
 // fleetWindow is how far back a run's view of its engines looks.

@@ -9,10 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
-	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/eventstore/delivery"
 )
 
 func newAxiomCommand(d Deps) *cobra.Command {
@@ -36,23 +37,6 @@ func (s *session) forgetSinkCommand() *cobra.Command {
 	})
 }
 
-// letter is an event that Axiom refused.
-type letter struct {
-	ID     string          `json:"id"`
-	Event  string          `json:"event_id"`
-	At     time.Time       `json:"at"`
-	Run    rollout.RunName `json:"run_id"`
-	Kind   string          `json:"kind"`
-	Reason string          `json:"reason"`
-}
-
-type letterPage struct {
-	DeadLetters []letter `json:"dead_letters"`
-	Kept        int64    `json:"kept"`
-	Ever        int64    `json:"ever"`
-	Next        string   `json:"next"`
-}
-
 const (
 	sinkPath    = "/v1/sinks/axiom"
 	lettersPath = sinkPath + "/dead-letters"
@@ -61,7 +45,7 @@ const (
 func (s *session) listLettersCommand() *cobra.Command {
 	limit, after := 100, ""
 	cmd := s.on("list", func(ctx context.Context, c Client) error {
-		page, a, err := apiclient.Get[letterPage](ctx, c.Client, fmt.Sprintf("%s?limit=%d&after=%s", lettersPath, limit,
+		page, a, err := apiclient.Get[api.LetterList](ctx, c.Client, fmt.Sprintf("%s?limit=%d&after=%s", lettersPath, limit,
 			url.QueryEscape(after)))
 		if err != nil {
 			return err
@@ -84,7 +68,7 @@ func (s *session) listLettersCommand() *cobra.Command {
 	return cmd
 }
 
-func lettersTable(letters []letter, now time.Time) *table.Table {
+func lettersTable(letters []delivery.DeadLetter, now time.Time) *table.Table {
 	t := table.New(table.Left("ID"), table.Right("REFUSED"), table.Left("EVENT"), table.Left("REASON"))
 	for _, l := range letters {
 		t.Row(l.ID, tablerow.Ago(l.At, now), l.Event, l.Reason)
@@ -108,10 +92,7 @@ func (s *session) changeLettersCommand(do, done string) *cobra.Command {
 			if all {
 				body = map[string]any{"all": true}
 			}
-			type counted struct {
-				Events int64 `json:"events"`
-			}
-			n, a, err := apiclient.Send[counted](cmd.Context(), c.Client, http.MethodPost, lettersPath+"/"+do, body)
+			n, a, err := apiclient.Send[api.LetterCount](cmd.Context(), c.Client, http.MethodPost, lettersPath+"/"+do, body)
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
@@ -164,10 +165,7 @@ func parting(now bool) string {
 func WorkerListCommand(d Deps) *cobra.Command {
 	s := &session{Deps: d}
 	list := s.on("list", func(ctx context.Context, c Client) error {
-		type workers struct {
-			Workers []enginestate.Worker `json:"workers"`
-		}
-		l, a, err := apiclient.Get[workers](ctx, c.Client, "/v1/workers")
+		l, a, err := apiclient.Get[api.WorkerList](ctx, c.Client, "/v1/workers")
 		if err != nil {
 			return err
 		}

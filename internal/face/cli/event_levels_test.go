@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -16,7 +17,7 @@ import (
 func recordedEvents(t *testing.T) string {
 	t.Helper()
 	ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 4}, Sample: 1}
-	page := eventPage{Next: "4-0"}
+	page := api.EventList{Next: "4-0"}
 	for i, body := range []telemetry.Body{
 		telemetry.StepCompleted{Record: steprecord.StepRecord{Step: 3, Done: true}},
 		telemetry.EpisodeFailed{Ref: ref, Code: "timeout", Failure: "engine a\x1b[2J", Attempt: 1},
@@ -27,9 +28,9 @@ func recordedEvents(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page.Events = append(page.Events, event{ID: string(rune('1'+i)) + "-0", Kind: e.Kind(), Data: data})
+		page.Events = append(page.Events, api.Event{ID: string(rune('1'+i)) + "-0", Kind: e.Kind(), Data: data})
 	}
-	page.Events = append(page.Events, event{ID: "4-0", Kind: "later", Data: json.RawMessage(`{"kind":"later","x":1}`)})
+	page.Events = append(page.Events, api.Event{ID: "4-0", Kind: "later", Data: json.RawMessage(`{"kind":"later","x":1}`)})
 	b, err := json.Marshal(page)
 	if err != nil {
 		t.Fatal(err)

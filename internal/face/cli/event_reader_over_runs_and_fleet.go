@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/termtext"
 	"github.com/millrace/millrace/internal/rollout"
@@ -68,8 +69,8 @@ func (r *eventReader) read(ctx context.Context) (all []event, err error) {
 	}
 	for _, run := range slices.Sorted(maps.Keys(r.scopes)) {
 		events, scopeErr := r.scopes[run].read(ctx, r.client)
-		for _, e := range events {
-			if e.Run = run; r.flags.wants(e) {
+		for _, listed := range events {
+			if e := (event{run, listed}); r.flags.wants(e) {
 				all = append(all, e)
 			}
 		}
@@ -84,8 +85,8 @@ func (r *eventReader) read(ctx context.Context) (all []event, err error) {
 }
 
 // read returns the scope's news; with an error: as far as it was read.
-func (sc *eventScope) read(ctx context.Context, c Client) (all []event, err error) {
-	pages := apiclient.Pages(ctx, c.Client, sc.path, sc.query, "after", func(p eventPage) string { return p.Next })
+func (sc *eventScope) read(ctx context.Context, c Client) (all []api.Event, err error) {
+	pages := apiclient.Pages(ctx, c.Client, sc.path, sc.query, "after", func(p api.EventList) string { return p.Next })
 	for page, err := range pages {
 		if err != nil {
 			return all, err

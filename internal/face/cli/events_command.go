@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
 )
@@ -25,24 +25,8 @@ const (
 
 // event is one event as the API lists it.
 type event struct {
-	Run  string          `json:"run,omitempty"` // empty of the fleet
-	ID   string          `json:"id"`
-	Kind string          `json:"kind"`
-	Data json.RawMessage `json:"data"`
-}
-
-// eventPage is one answer of the API.
-type eventPage struct {
-	Events []event `json:"events"`
-	Next   string  `json:"next"`
-	Gone   *[]gone `json:"gone,omitempty"` // of a list from the beginning
-}
-
-// gone counts the oldest events of a kind that are not kept any more; with an empty kind, the latest events of all
-// kinds, which include samples.
-type gone struct {
-	Kind   string `json:"kind"`
-	Events int64  `json:"events"`
+	Run string `json:"run,omitempty"` // empty of the fleet
+	api.Event
 }
 
 // eventFlags says which events are written.

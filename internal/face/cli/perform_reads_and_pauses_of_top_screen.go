@@ -186,10 +186,7 @@ func (r *topReader) run(ctx context.Context, name rollout.RunName) (tablerow.Run
 	if n := len(kept); n > 0 {
 		from = max(from, kept[n-1].Step+1)
 	}
-	type page struct {
-		Steps []steprecord.StepRecord `json:"steps"`
-	}
-	p, _, err := apiclient.Get[page](ctx, r.client.Client,
+	p, _, err := apiclient.Get[api.StepList](ctx, r.client.Client,
 		fmt.Sprintf("%s/steps?from=%d&limit=%d", apiclient.RunPath(name), from, topSteps))
 	if err != nil {
 		return run, nil, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis/runrecord"
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/rollout"
@@ -102,7 +103,7 @@ const startSkew = time.Minute
 
 // allEvents reads a list of events page by page, and how many it lacks; nil: the server does not say. Kinds that this
 // program does not know are left out.
-func (c Client) allEvents(ctx context.Context, path string, query url.Values) (all []telemetry.Event, lacks *[]gone,
+func (c Client) allEvents(ctx context.Context, path string, query url.Values) (all []telemetry.Event, lacks *[]api.GoneEvents,
 	err error) {
 	if query == nil {
 		query = url.Values{}
@@ -110,14 +111,14 @@ func (c Client) allEvents(ctx context.Context, path string, query url.Values) (a
 	query.Set("limit", strconv.Itoa(eventsPage))
 	first := true
 	for p, err := range apiclient.Pages(ctx, c.Client, path, query, "after",
-		func(p eventPage) string { return p.Next }) {
+		func(p api.EventList) string { return p.Next }) {
 		if err != nil {
 			return nil, nil, err
 		}
 		if first {
 			lacks, first = p.Gone, false
 		}
-		events, err := p.decoded()
+		events, err := decoded(p.Events)
 		if err != nil {
 			return nil, nil, fmt.Errorf("events of %s: %w", path, err)
 		}
@@ -126,10 +127,10 @@ func (c Client) allEvents(ctx context.Context, path string, query url.Values) (a
 	return all, lacks, nil
 }
 
-// decoded is the events of a page; kinds that this program does not know are left out.
-func (p eventPage) decoded() (runrecord.Events, error) {
-	encoded := make([]json.RawMessage, len(p.Events))
-	for i, e := range p.Events {
+// decoded is listed events; kinds that this program does not know are left out.
+func decoded(listed []api.Event) (runrecord.Events, error) {
+	encoded := make([]json.RawMessage, len(listed))
+	for i, e := range listed {
 		encoded[i] = bytes.TrimSpace(e.Data)
 	}
 	data, err := json.Marshal(encoded)
@@ -142,7 +143,7 @@ func (p eventPage) decoded() (runrecord.Events, error) {
 
 // gapsOf describes which of a scope's events since a time are missing. The oldest of a kind are dropped first, so
 // nothing is missing if an older one is kept. Events that the step records cover are no gap.
-func gapsOf(lacks *[]gone, kept []telemetry.Event, since time.Time) []string {
+func gapsOf(lacks *[]api.GoneEvents, kept []telemetry.Event, since time.Time) []string {
 	if lacks == nil {
 		return nil
 	}

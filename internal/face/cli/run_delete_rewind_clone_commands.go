@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/settings/document"
@@ -42,11 +43,7 @@ func (s *session) rewindCommand() *cobra.Command {
 			if step < 0 {
 				return Usage("which step? name the first one to train again with --to")
 			}
-			type attached struct {
-				Generation    rollout.TrainerGeneration `json:"generation"`
-				PolicyVersion rollout.PolicyVersion     `json:"policy_version"`
-			}
-			v, a, err := apiclient.Send[attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer",
+			v, a, err := apiclient.Send[api.Attached](ctx, c.Client, http.MethodPost, apiclient.RunPath(run)+"/trainer",
 				map[string]int64{"resume_from": step})
 			if err != nil {
 				return err

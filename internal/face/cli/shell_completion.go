@@ -6,10 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
-
-	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // completePatience is how long a shell completion waits for a server.
@@ -20,10 +18,7 @@ func (s *session) completeRuns(cmd *cobra.Command, args []string, _ string) ([]s
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	type list struct {
-		Runs []runstatus.RunStatus `json:"runs"`
-	}
-	found, err := offered[list](cmd.Context(), s, "/v1/runs")
+	found, err := offered[api.RunList](cmd.Context(), s, "/v1/runs")
 	names := make([]string, 0, len(found.Runs))
 	for _, r := range found.Runs {
 		names = append(names, string(r.Spec.Name)+"\t"+string(r.State))
@@ -54,10 +49,7 @@ func (s *session) completeEngines(cmd *cobra.Command, args []string, _ string) (
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	type list struct {
-		Engines []enginestate.Engine `json:"engines"`
-	}
-	found, err := offered[list](cmd.Context(), s, "/v1/engines")
+	found, err := offered[api.EngineList](cmd.Context(), s, "/v1/engines")
 	ids := make([]string, 0, len(found.Engines))
 	for _, e := range found.Engines {
 		ids = append(ids, string(e.ID)+"\t"+string(e.State))

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
@@ -25,9 +25,7 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	var runs struct {
-		Runs []runstatus.RunStatus `json:"runs"`
-	}
+	var runs api.RunList
 	if err := v.api.get(ctx, "/v1/runs", &runs); err != nil {
 		return content{}, err
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/scaling/provider"
 	"github.com/millrace/millrace/internal/scaling/supply"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

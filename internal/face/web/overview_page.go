@@ -10,7 +10,6 @@ import (
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
@@ -28,12 +27,8 @@ func (s *Site) overview(ctx context.Context, v *visit) (content, error) {
 	if err := v.api.get(ctx, "/v1/status", &status); err != nil {
 		return content{}, err
 	}
-	var runs struct {
-		Runs []runstatus.RunStatus `json:"runs"`
-	}
-	var engines struct {
-		Engines []enginestate.Engine `json:"engines"`
-	}
+	var runs api.RunList
+	var engines api.EngineList
 	var fleet pageview.FleetSummary
 	if status.Redis.Answers { // else what is wrong is all that can be shown
 		if err := v.api.get(ctx, "/v1/runs", &runs); err != nil {
