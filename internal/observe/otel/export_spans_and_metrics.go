@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	otelapi "go.opentelemetry.io/otel"
@@ -85,7 +86,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Exporter, error) 
 		sdktrace.WithBatcher(exporter), sdktrace.WithResource(own), sdktrace.WithIDGenerator(identities{}),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())), // groups are chosen by inSample
 	)
-	e.tracer = e.provider.Tracer("github.com/millrace/millrace", trace.WithSchemaURL(genAIConvention))
+	e.tracer = e.provider.Tracer("github.com/millrace/millrace", trace.WithSchemaURL(semconv.SchemaURL))
 	log.Info("exporting traces", "groups", cfg.Ratio)
 	return e, nil
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -71,7 +72,9 @@ func (p tracedPolicy) Complete(ctx context.Context, req rollout.Request) (rollou
 	return answer, err
 }
 
-// StartCall begins the span of one call of an engine, if its game is traced, and returns the function that ends it.
+// StartCall begins the span of one call of an engine, if its game is traced, and returns the function that ends it. Its
+// attributes are named by the OpenTelemetry conventions for generative AI, which are still in development; those of
+// other spans are this service's own, under "millrace.".
 func (e *Exporter) StartCall(ctx context.Context, engine enginestate.Engine, req *rollout.Request) (
 	context.Context, func(*rollout.Completion, error)) {
 	if !e.Traces() || !trace.SpanContextFromContext(ctx).IsSampled() {
@@ -79,27 +82,27 @@ func (e *Exporter) StartCall(ctx context.Context, engine enginestate.Engine, req
 	}
 	s := req.Sampling
 	attrs := []attribute.KeyValue{
-		attribute.String(genAIOperation, textCompletion), attribute.String(genAIProvider, providerVLLM),
-		attribute.String(genAIConversation, req.Episode.TrajectoryID(req.Agent)),
-		attribute.String(genAIRequestModel, req.Model), attribute.Int(genAIRequestMaxTokens, s.MaxTokens),
-		attribute.Float64(genAIRequestTemperature, s.Temperature), attribute.Float64(genAIRequestTopP, s.TopP),
-		attribute.Int64(genAIRequestSeed, req.Seed), attribute.String("millrace.engine", string(engine.ID)),
+		semconv.GenAIOperationNameTextCompletion, semconv.GenAIProviderNameKey.String("vllm"),
+		semconv.GenAIConversationID(req.Episode.TrajectoryID(req.Agent)),
+		semconv.GenAIRequestModel(req.Model), semconv.GenAIRequestMaxTokens(s.MaxTokens),
+		semconv.GenAIRequestTemperature(s.Temperature), semconv.GenAIRequestTopP(s.TopP),
+		semconv.GenAIRequestSeed(int(req.Seed)), attribute.String("millrace.engine", string(engine.ID)),
 	}
 	if u, err := url.Parse(engine.URL); err == nil {
-		attrs = append(attrs, attribute.String(serverAddress, u.Hostname()))
+		attrs = append(attrs, semconv.ServerAddress(u.Hostname()))
 		if port, err := strconv.Atoi(u.Port()); err == nil {
-			attrs = append(attrs, attribute.Int(serverPort, port))
+			attrs = append(attrs, semconv.ServerPort(port))
 		}
 	}
-	ctx, span := e.tracer.Start(ctx, textCompletion+" "+req.Model, trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := e.tracer.Start(ctx, "text_completion "+req.Model, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attrs...))
 	return ctx, func(answer *rollout.Completion, err error) {
 		if err == nil {
 			span.SetAttributes(
-				attribute.Int(genAIUsageInputTokens, len(answer.PromptTokenIDs)),
-				attribute.Int(genAIUsageOutputTokens, len(answer.TokenIDs)),
-				attribute.String(genAIResponseModel, answer.Model),
-				attribute.StringSlice(genAIResponseFinishReasons, []string{answer.FinishReason}),
+				semconv.GenAIUsageInputTokens(len(answer.PromptTokenIDs)),
+				semconv.GenAIUsageOutputTokens(len(answer.TokenIDs)),
+				semconv.GenAIResponseModel(answer.Model),
+				semconv.GenAIResponseFinishReasons(answer.FinishReason),
 			)
 		}
 		end(span, err)
@@ -109,7 +112,7 @@ func (e *Exporter) StartCall(ctx context.Context, engine enginestate.Engine, req
 // end ends a span with what went wrong, by its code.
 func end(span trace.Span, err error) {
 	if err != nil {
-		span.SetAttributes(attribute.String(errorType, string(rollout.CodeOf(err))))
+		span.SetAttributes(semconv.ErrorTypeKey.String(string(rollout.CodeOf(err))))
 		span.SetStatus(codes.Error, err.Error())
 	}
 	span.End()
@@ -121,36 +124,3 @@ func (e *Exporter) Headers(ctx context.Context, h http.Header) {
 		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 	}
 }
-
-// The names of the OpenTelemetry semantic conventions for generative AI that spans use, in one place: the conventions
-// are still in development. All other names of spans and attributes are this service's own, under "millrace.".
-
-// genAIConvention is the version of the conventions that these names are of.
-const genAIConvention = "https://opentelemetry.io/schemas/1.41.0"
-
-const (
-	genAIOperation    = "gen_ai.operation.name"
-	genAIProvider     = "gen_ai.provider.name"
-	genAIConversation = "gen_ai.conversation.id"
-
-	genAIRequestModel       = "gen_ai.request.model"
-	genAIRequestMaxTokens   = "gen_ai.request.max_tokens"
-	genAIRequestTemperature = "gen_ai.request.temperature"
-	genAIRequestTopP        = "gen_ai.request.top_p"
-	genAIRequestSeed        = "gen_ai.request.seed"
-
-	genAIResponseModel         = "gen_ai.response.model"
-	genAIResponseFinishReasons = "gen_ai.response.finish_reasons"
-	genAIUsageInputTokens      = "gen_ai.usage.input_tokens"
-	genAIUsageOutputTokens     = "gen_ai.usage.output_tokens"
-
-	serverAddress = "server.address"
-	serverPort    = "server.port"
-	errorType     = "error.type"
-)
-
-// Values of the attributes above.
-const (
-	textCompletion = "text_completion"
-	providerVLLM   = "vllm"
-)

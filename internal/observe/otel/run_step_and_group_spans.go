@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -115,8 +116,8 @@ func (s *RunSpans) step(run rollout.RunName, r *steprecord.StepRecord) {
 			attribute.Int64("millrace.group", int64(g.Seq)),
 			attribute.Int64("millrace.policy_version", int64(g.MinVersion)),
 			attribute.Int("millrace.group.games", len(g.EpisodeSec)),
-			attribute.Int64(genAIUsageInputTokens, g.Usage.InputTokens),
-			attribute.Int64(genAIUsageOutputTokens, g.Usage.OutputTokens),
+			semconv.GenAIUsageInputTokens(int(g.Usage.InputTokens)),
+			semconv.GenAIUsageOutputTokens(int(g.Usage.OutputTokens)),
 		).End(trace.WithTimestamp(g.Times.ReadyAt))
 	}
 }
