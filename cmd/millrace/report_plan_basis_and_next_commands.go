@@ -18,7 +18,7 @@ func (s planSource) write(env environment) error {
 	w := env.Stdout
 	if s.calibrated == nil {
 		fmt.Fprintf(w, "SIMULATED from %s: %s of profile %s, games from %s. Nothing was measured.\n", s.name,
-			counted(s.setup.Fleet.Engines, "engine"), s.setup.Fleet.Profile, s.setup.Workload.Source())
+			units.Counted(s.setup.Fleet.Engines, "engine"), s.setup.Fleet.Profile, s.setup.Workload.Source())
 		for _, a := range s.assumed {
 			if a.From == sim.FromDefault {
 				fmt.Fprintf(w, "  assumed: %s = %s\n", a.Key, a.Value)
@@ -36,7 +36,7 @@ func (s planSource) write(env environment) error {
 			"settings. More would decide: a record of more steps, of a fleet that did not change, or\na GPU's own profile "+
 			"(millrace engine calibrate URL) with --profile.\n", s.name, fit)
 	} else {
-		fmt.Fprintf(w, "SIMULATED, calibrated from %s of %s: %s.\n", counted(c.Steps, "step"), s.name, fit)
+		fmt.Fprintf(w, "SIMULATED, calibrated from %s of %s: %s.\n", units.Counted(c.Steps, "step"), s.name, fit)
 	}
 	for _, p := range c.Parameters {
 		if p.From != calibration.Measured {

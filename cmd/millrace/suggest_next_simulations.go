@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/face/cli"
 	"github.com/millrace/millrace/internal/simulate/sim"
 )
 
@@ -37,20 +38,9 @@ func nextSimulations(file string, given []string, engines int, report diagnosis.
 
 // simulateCommand simulates a file with settings, as a shell takes it. Of a key that is set twice the last one counts.
 func simulateCommand(file string, set []string) string {
-	command := "millrace simulate -f " + forShell(file)
+	command := "millrace simulate -f " + cli.ShellWord(file)
 	for _, setting := range set {
-		command += " --set " + forShell(setting)
+		command += " --set " + cli.ShellWord(setting)
 	}
 	return command
-}
-
-// forShell quotes what a shell would not take as one word.
-func forShell(word string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_-./=:,@%+", c)
-	}
-	if word != "" && strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -57,10 +57,10 @@ func (s *simulation) add(seed int64, r sim.Result) {
 	}
 	t, wall := r.Totals, r.Wall.Seconds()
 	totals := seedTotals{
-		Seed: seed, WallSec: wall, InputTPS: share(float64(t.Input), wall), OutputTPS: share(float64(t.Output), wall),
-		CachedShare: share(float64(t.Cached), float64(t.Input)), BusyShare: share(t.BusySec, t.EngineSec),
-		SlotShare: share(t.InFlightSec, t.LimitSec), EngineHours: t.EngineSec / 3600, Games: r.Games, Trained: r.Trained,
-		Requests: t.Completed, Redispatched: t.Redispatched,
+		Seed: seed, WallSec: wall, EngineHours: t.EngineSec / 3600, Games: r.Games, Trained: r.Trained,
+		InputTPS: units.Share(float64(t.Input), wall), OutputTPS: units.Share(float64(t.Output), wall),
+		CachedShare: units.Share(float64(t.Cached), float64(t.Input)), BusyShare: units.Share(t.BusySec, t.EngineSec),
+		SlotShare: units.Share(t.InFlightSec, t.LimitSec), Requests: t.Completed, Redispatched: t.Redispatched,
 	}
 	sum, waited := 0.0, 0.0
 	for _, record := range r.Input.Records {
@@ -70,19 +70,11 @@ func (s *simulation) add(seed int64, r sim.Result) {
 			waited += record.StepPhases()[steprecord.PhaseWait]
 		}
 	}
-	totals.StepSec, totals.StarvedShare = share(sum, float64(totals.Steps)), share(waited, sum)
+	totals.StepSec, totals.StarvedShare = units.Share(sum, float64(totals.Steps)), units.Share(waited, sum)
 	if n := len(report.Levels); n > 0 {
 		totals.LevelSec = report.Levels[n-1].StepSec
 	}
 	s.Seeds = append(s.Seeds, totals)
-}
-
-// share is a part of a whole; of nothing it is nothing.
-func share(part, whole float64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return part / whole
 }
 
 func (s *simulation) writeJSON(w io.Writer) error {
@@ -94,7 +86,7 @@ func (s *simulation) writeJSON(w io.Writer) error {
 func (s *simulation) writeText(w io.Writer) error {
 	f := s.Setup.Fleet
 	fmt.Fprintf(w, "SIMULATED: run %s on %s of profile %s, games from %s, seed %d.\n", s.Setup.Name,
-		counted(f.Engines, "engine"), f.Profile, s.Setup.Workload.Source(), s.Setup.Seed)
+		units.Counted(f.Engines, "engine"), f.Profile, s.Setup.Workload.Source(), s.Setup.Seed)
 	fmt.Fprintln(w, "Where it says measured below, the simulated records were read; nothing was measured live.")
 	if f.TimeFactor != 1 {
 		fmt.Fprintf(w, "The engines' times are %s of the profile's; the profile's own: --set fleet.time_factor=1\n",
@@ -118,13 +110,6 @@ func (s *simulation) writeText(w io.Writer) error {
 	return s.writeTotals(w)
 }
 
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 func (s *simulation) writeAssumed(w io.Writer) error {
 	if len(s.Assumed) == 0 {
 		return nil
@@ -145,7 +130,7 @@ func (s *simulation) writeTotals(w io.Writer) error {
 	v := s.Seeds[0]
 	t := table.New(table.Left(""), table.Left(""))
 	t.Row("whole run (simulated)", fmt.Sprintf("%s in %v, the prefill included; the trainer waited %s of the steps' time",
-		counted(v.Steps, "step"), roundedWall(v.WallSec), units.Percent(v.StarvedShare)))
+		units.Counted(v.Steps, "step"), roundedWall(v.WallSec), units.Percent(v.StarvedShare)))
 	t.Row("tokens", fmt.Sprintf("%.0f input/s, %s of them cached; %.0f output/s; %d trained on", v.InputTPS,
 		units.Percent(v.CachedShare), v.OutputTPS, v.Trained))
 	t.Row("engines", fmt.Sprintf("%s busy, %s of their slots in use, %s GPU-hours", units.Percent(v.BusyShare),

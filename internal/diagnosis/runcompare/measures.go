@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/game/gamelist"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -17,12 +18,12 @@ func measures(a, b *Side) []measured {
 		{name: "step time", unit: "s", good: lower, of: stepSeconds},
 		{name: "step per game", unit: "s", good: lower, of: perGame},
 		{name: "starved share", unit: "%", good: lower, of: perStep(func(r record) float64 {
-			return 100 * share(r.StepPhases()[steprecord.PhaseWait], r.StepSec())
+			return 100 * units.Share(r.StepPhases()[steprecord.PhaseWait], r.StepSec())
 		})},
 		{name: "staleness", unit: "versions", good: lower,
 			of: perStep(func(r record) float64 { return r.Service.StalenessMean })},
 		{name: "no reward variance", unit: "%", good: lower, of: perStep(func(r record) float64 {
-			return 100 * share(float64(r.Service.ZeroVarianceGroups), float64(len(r.Service.Groups)))
+			return 100 * units.Share(float64(r.Service.ZeroVarianceGroups), float64(len(r.Service.Groups)))
 		})},
 		{name: "output", unit: "tok/s", good: higher,
 			of: perStep(func(r record) float64 { return r.Service.Fleet.OutputTPS })},
@@ -141,11 +142,4 @@ func metricsOf(a, b *Side) []string {
 	both, other := of(a), of(b)
 	maps.DeleteFunc(both, func(name string, _ bool) bool { return !other[name] })
 	return slices.Sorted(maps.Keys(both))
-}
-
-func share(part, whole float64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return part / whole
 }

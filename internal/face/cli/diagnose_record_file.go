@@ -32,7 +32,7 @@ func (s *session) diagnoseFile(f diagnoseFlags) error {
 		return s.showRecordedStep(f, record, in)
 	}
 	report := diagnosis.Diagnose(in)
-	report.ForRecord(fileArgument(f.file))
+	report.ForRecord(ShellWord(f.file))
 	body, err := json.Marshal(report)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *session) showRecordedStep(f diagnoseFlags, record *runrecord.Record, in
 	if !ok {
 		return noStepIn(f.file, record, fmt.Sprintf("no completed step %d", f.step))
 	}
-	step.ForRecord(fileArgument(f.file))
+	step.ForRecord(ShellWord(f.file))
 	body, err := json.Marshal(step)
 	if err != nil {
 		return err
@@ -74,8 +74,8 @@ func noStepIn(file string, record *runrecord.Record, lacks string) error {
 	return rollout.Refuse(rollout.NoSuchStep, "%s has %s: %s", file, lacks, has)
 }
 
-// fileArgument is a file as a shell takes it.
-func fileArgument(name string) string {
+// ShellWord is a word, such as a file, as a shell takes it.
+func ShellWord(name string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./+,:@%=", r)
 	}

@@ -43,8 +43,8 @@ func (s *session) writeScaling(v *supply.View) error {
 // fleetLines is the fleet in a few lines.
 func fleetLines(v *supply.View, now time.Time) []string {
 	n := v.Actual
-	lines := []string{fmt.Sprintf("wanted   %s (%d to %d): %s", engineNumber(v.Wanted), v.Settings.Min, v.Settings.Max,
-		v.Why)}
+	lines := []string{fmt.Sprintf("wanted   %s (%d to %d): %s", units.Counted(v.Wanted, "engine"), v.Settings.Min,
+		v.Settings.Max, v.Why)}
 	actual := fmt.Sprintf("actual   %d ready, %d starting, %d draining", n.Ready, n.Starting, n.Draining)
 	if v.Provider == "advise" {
 		actual += "; somebody else starts and stops them (provider advise)"
@@ -93,13 +93,6 @@ func costLine(v *supply.View) string {
 		text += fmt.Sprintf(" of a budget of $%.2f", v.Settings.Budget)
 	}
 	return text + asked
-}
-
-func engineNumber(n int) string {
-	if n == 1 {
-		return "1 engine"
-	}
-	return fmt.Sprintf("%d engines", n)
 }
 
 // needsTable lists the engines that each run needs.

@@ -44,7 +44,7 @@ func RowOfEngine(e enginestate.Engine, now time.Time) EngineRow {
 
 // SlotShare is the share of an engine's request limit that is in use.
 func SlotShare(e enginestate.Engine) float64 {
-	return Share(e.Load.Running+e.Load.Waiting, float64(e.Limit()))
+	return units.Share(e.Load.Running+e.Load.Waiting, float64(e.Limit()))
 }
 
 func engineReason(e enginestate.Engine, now time.Time) string {

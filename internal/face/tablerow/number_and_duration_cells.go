@@ -31,12 +31,4 @@ func Ago(t, now time.Time) string {
 // Seconds writes seconds so that a column of them lines up.
 func Seconds(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// Share is a part of a whole; 0 if the whole is 0.
-func Share(part, whole float64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return part / whole
-}
-
 func whole(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }

@@ -47,7 +47,7 @@ func RowOfRun(r *Run) RunRow {
 	}
 	if last := r.Last; last != nil {
 		row.StepSec, row.Staleness = Seconds(last.StepSec()), fmt.Sprint(last.Service.StalenessMax)
-		row.Wait = units.Percent(Share(last.StepPhases()[steprecord.PhaseWait], last.StepSec()))
+		row.Wait = units.Percent(units.Share(last.StepPhases()[steprecord.PhaseWait], last.StepSec()))
 	}
 	if r.Fleet != nil {
 		row.OutputTPS = whole(r.Fleet.OutputTPS)

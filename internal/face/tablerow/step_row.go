@@ -51,7 +51,7 @@ func RowOfStep(r *steprecord.StepRecord) StepRow {
 	row.Reference, row.Train = Seconds(phases[steprecord.PhaseRefLogprobs]), Seconds(phases[steprecord.PhaseTrain])
 	row.Publish = Seconds(phases[steprecord.PhasePublish])
 	row.Other = Seconds(phases[steprecord.PhaseCheckpoint] + phases[steprecord.PhaseOther])
-	row.WaitShare = units.Percent(Share(phases[steprecord.PhaseWait], r.StepSec()))
+	row.WaitShare = units.Percent(units.Share(phases[steprecord.PhaseWait], r.StepSec()))
 	if prefill := r.PrefillSec(); prefill >= shortestPrefill {
 		row.Prefill = Seconds(prefill)
 	}

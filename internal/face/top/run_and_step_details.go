@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/tablerow"
+	"github.com/millrace/millrace/internal/kit/units"
 
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -128,9 +129,9 @@ func (m *Model) stepText() []string {
 		phases := r.StepPhases()
 		for _, p := range steprecord.Phases() {
 			if phases[p] > 0 {
-				text = append(text, fmt.Sprintf("  %-13s %8.1f s  %3.0f %%  %s", p, phases[p], 100*tablerow.Share(phases[p],
+				text = append(text, fmt.Sprintf("  %-13s %8.1f s  %3.0f %%  %s", p, phases[p], 100*units.Share(phases[p],
 					r.StepSec()),
-					strings.Repeat(phaseLetters[p], int(tablerow.Share(phases[p], r.StepSec())*30+0.5))))
+					strings.Repeat(phaseLetters[p], int(units.Share(phases[p], r.StepSec())*30+0.5))))
 			}
 		}
 	}

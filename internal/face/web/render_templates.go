@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/scaling"
@@ -92,7 +91,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
 		"seconds": units.Seconds, "number": units.Number, "count": pageview.Count,
-		"share": tablerow.Share, "graded": pageview.Graded,
+		"share": units.Share, "graded": pageview.Graded,
 		"percent": units.Percent, "signed": pageview.SignedPercent, "rate": pageview.Rate, "brief": pageview.Brief,
 		"known":   pageview.Known,
 		"than":    pageview.Than,

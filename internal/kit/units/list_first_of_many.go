@@ -13,3 +13,11 @@ func Few(names []string, most int) string {
 	}
 	return text
 }
+
+// Counted is how many there are of something: "1 step", "2 steps".
+func Counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -42,6 +42,14 @@ func Number(v float64) string {
 // Percent writes a share of 1 in whole percent, and never "-0 %".
 func Percent(share float64) string { return fmt.Sprintf("%.0f %%", math.Round(100*share)+0) }
 
+// Share is a part of a whole; 0 if the whole is 0.
+func Share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}
+
 // Bytes writes a size in the unit that leaves few digits: "40 KiB", "1.9 GiB".
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

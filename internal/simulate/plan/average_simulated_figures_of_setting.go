@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/simulate/sim"
 )
@@ -20,15 +21,16 @@ func (c *Cell) summarize(r Request, seeds []figures) {
 	c.Steps = seeds[0].steps
 	c.BeforeSec = total.beforeSec / n
 	c.StarvedShare = total.starved()
-	c.StalenessMean = share(total.staleness, total.groups)
-	c.BusyShare, c.SlotShare = min(1, share(total.busySec, total.engineSec)), min(1, share(total.slotSec, total.engineSec))
-	c.InputTPS, c.OutputTPS = share(total.input, total.windowSec), share(total.output, total.windowSec)
-	c.TrainedTokens = share(total.trained, float64(total.steps))
-	c.DroppedShare = share(total.dropped, total.dropped+total.left)
+	c.StalenessMean = units.Share(total.staleness, total.groups)
+	c.BusyShare = min(1, units.Share(total.busySec, total.engineSec))
+	c.SlotShare = min(1, units.Share(total.slotSec, total.engineSec))
+	c.InputTPS, c.OutputTPS = units.Share(total.input, total.windowSec), units.Share(total.output, total.windowSec)
+	c.TrainedTokens = units.Share(total.trained, float64(total.steps))
+	c.DroppedShare = units.Share(total.dropped, total.dropped+total.left)
 	c.EngineHours = float64(c.Engines) * c.Step.Mean / 3600
 	if r.Price > 0 {
 		c.StepCost = r.Price * c.EngineHours
-		c.TokenCost = share(c.StepCost*1e6, c.TrainedTokens)
+		c.TokenCost = units.Share(c.StepCost*1e6, c.TrainedTokens)
 	}
 }
 
@@ -47,7 +49,7 @@ type figures struct {
 	dropped, left        float64 // groups, of the whole simulation
 }
 
-func (f figures) starved() float64 { return share(f.wait, f.wall) }
+func (f figures) starved() float64 { return units.Share(f.wait, f.wall) }
 
 func (f figures) add(o figures) figures {
 	return figures{
@@ -81,7 +83,7 @@ func figuresOf(steps []steprecord.StepRecord, result sim.Result) figures {
 			f.trained += float64(g.Usage.InputTokens + g.Usage.OutputTokens)
 		}
 	}
-	f.stepSec = share(f.wall, float64(f.steps))
+	f.stepSec = units.Share(f.wall, float64(f.steps))
 	for _, d := range result.Input.Departures {
 		if d.Code == steprecord.Trained {
 			f.left += float64(d.Groups)
@@ -90,12 +92,4 @@ func figuresOf(steps []steprecord.StepRecord, result sim.Result) figures {
 		}
 	}
 	return f
-}
-
-// share is a ratio, or 0 of nothing.
-func share(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return part / whole
 }

@@ -174,7 +174,7 @@ func levels(r KnownRun) (l Levels) {
 		if len(all) > 1 {
 			l.Before = all[len(all)-2].StepSec
 		}
-		l.Now, l.Starved = last.StepSec, tablerow.Share(last.PhaseSec[steprecord.PhaseWait], last.StepSec)
+		l.Now, l.Starved = last.StepSec, units.Share(last.PhaseSec[steprecord.PhaseWait], last.StepSec)
 		return l
 	}
 	n := min(recentSteps, (len(r.Steps)+1)/2)
@@ -189,7 +189,7 @@ func levels(r KnownRun) (l Levels) {
 	}
 	first := len(r.Steps) - n
 	now, waited := mean(r.Steps[first:])
-	l.Now, l.Starved = now, tablerow.Share(waited, now)
+	l.Now, l.Starved = now, units.Share(waited, now)
 	l.Before, _ = mean(r.Steps[max(0, first-n):first])
 	return l
 }
