@@ -29,6 +29,20 @@ class Heartbeats(unittest.TestCase):
         self.assertEqual(sent[1], ("/v1/runs/demo/heartbeat", {"generation": 7}))
         self.assertTrue(step._over.is_set())
 
+    def test_last_word(self) -> None:
+        """A step that ends in an error is not recorded, and the run hears why."""
+        sent: List[Tuple[str, Any]] = []
+
+        class Fake(millrace.Client):
+            def _send(self, method: str, path: str, body: Any, timeout: float, answered: Any = lambda: None) -> Any:
+                sent.append((path, body))
+                return 200, {"groups": []}
+
+        with self.assertRaises(FloatingPointError), Fake("http://127.0.0.1:1").run("demo", generation=7).step(3):
+            raise FloatingPointError("loss nan, gradient norm nan")
+        word = {"generation": 7, "ended": "FloatingPointError: loss nan, gradient norm nan"}
+        self.assertEqual(sent[1:], [("/v1/runs/demo/heartbeat", word)])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -472,19 +472,28 @@ class Step:
             threading.Thread(target=self._beat, name="millrace-heartbeat", daemon=True).start()
         return self
 
-    def __exit__(self, kind: Any, _value: Any, _trace: Any) -> None:
+    def __exit__(self, kind: Any, value: Any, _trace: Any) -> None:
         self._over.set()
         if kind is None:
             self._complete()
+        elif self.run.rank == 0 and not self.done:
+            self._say_why(kind, value)
 
     def _beat(self) -> None:
         """Says that the trainer lives until the step is over. A heartbeat that is lost is made up for by the next."""
-        client, run = self.run.client, self.run
         while not self._over.wait(self.heartbeat):
-            try:
-                client._send("POST", run._path + "/heartbeat", {"generation": run.generation}, client.timeout)
-            except (Error, _Lost) as err:
-                _log.debug("heartbeat of step %d: %s", self.number, err)
+            self._send_heartbeat({})
+
+    def _say_why(self, kind: Any, value: Any) -> None:
+        """Says why the step was not trained to its end, so that the run tells it instead of a silent trainer."""
+        self._send_heartbeat({"ended": f"{kind.__name__}: {value}".rstrip(": ")[:500]})
+
+    def _send_heartbeat(self, more: Dict[str, Any]) -> None:
+        client, run = self.run.client, self.run
+        try:
+            client._send("POST", run._path + "/heartbeat", {"generation": run.generation, **more}, client.timeout)
+        except (Error, _Lost) as err:
+            _log.debug("heartbeat of step %d: %s", self.number, err)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -73,9 +73,10 @@ type Store interface {
 	// AllSteps is Steps with those whose record or batch Redis has lost.
 	AllSteps(ctx context.Context, run rollout.RunName, from rollout.Step, limit int) ([]steprecord.StepRecord, error)
 	Step(ctx context.Context, run rollout.RunName, step rollout.Step) (steprecord.StepRecord, error)
-	// TrainerActivity is when the run's trainer was heard of, at whichever server, and Heartbeat notes that it lives.
+	// TrainerActivity is when the run's trainer was heard of, at whichever server, and Heartbeat notes that it lives, or
+	// why it ends.
 	TrainerActivity(ctx context.Context, run rollout.RunName) (runstatus.TrainerActivity, error)
-	Heartbeat(ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration) error
+	Heartbeat(ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration, ended string) error
 	// MayReturn reports whether a run that Redis does not know is about to be opened again by its workflow, and Await that
 	// nobody could do so until now.
 	MayReturn(ctx context.Context, run rollout.RunName) bool

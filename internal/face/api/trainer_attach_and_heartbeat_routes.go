@@ -40,10 +40,11 @@ type heartbeatInput struct {
 	RunPath
 	Body struct {
 		Generation rollout.TrainerGeneration `json:"generation" minimum:"0" doc:"As with the claim"`
+		Ended      string                    `json:"ended,omitempty" maxLength:"500" doc:"Why the trainer ends, if it does, such as a loss that is not a number; the run says so until a trainer is heard of again"`
 	}
 }
 
-// heartbeat notes that the trainer lives while it trains.
+// heartbeat notes that the trainer lives while it trains, or why it ends.
 func (s *Server) heartbeat(ctx context.Context, in *heartbeatInput) (*struct{}, error) {
-	return nil, s.fail(ctx, "note a heartbeat", s.deps.Store.Heartbeat(ctx, in.Run, in.Body.Generation))
+	return nil, s.fail(ctx, "note a heartbeat", s.deps.Store.Heartbeat(ctx, in.Run, in.Body.Generation, in.Body.Ended))
 }

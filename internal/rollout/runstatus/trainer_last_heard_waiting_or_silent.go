@@ -16,7 +16,8 @@ type TrainerActivity struct {
 	Generation rollout.TrainerGeneration
 	// Heard is when it announced itself, was given a batch, recorded a step or sent a heartbeat last; zero: never.
 	Heard time.Time
-	Beats bool // it sends heartbeats
+	Beats bool   // it sends heartbeats
+	Ended string // why it ended, by its own last word; empty: it did not say so, or was heard of since
 	// UsualSec is how long its steps take from the batch to the record, smoothed; 0: it has recorded none.
 	UsualSec float64
 }
@@ -38,12 +39,15 @@ const (
 	firstStep   = 30 * time.Minute
 )
 
-// Silent reports that a trainer took part in the run and was not heard of for longer than its steps explain, and since
-// when.
+// Silent reports that a trainer took part in the run and has said that it ends, or was not heard of for longer than its
+// steps explain, and since when.
 func (a TrainerActivity) Silent(now time.Time) (since time.Time, is bool) {
 	since = a.Heard
 	if a.Last.After(since) {
 		since = a.Last
+	}
+	if a.Ended != "" && since.Equal(a.Heard) {
+		return since, true
 	}
 	if since.IsZero() || a.Step == 0 || a.Waiting(now) {
 		return since, false

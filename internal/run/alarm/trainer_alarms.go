@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/internal/run/alarm/noworker"
 )
 
-// trainerSilent: a trainer that took part in the run says nothing any more, and the run goes on without anybody who
-// learns from it.
+// trainerSilent: a trainer that took part in the run has ended or says nothing any more, and the run goes on without
+// anybody who learns from it.
 func trainerSilent(e Evidence) (runstatus.Alarm, bool) {
 	t := e.Trainer
 	since, silent := t.Silent(e.Now)
@@ -30,9 +30,12 @@ func trainerSilent(e Evidence) (runstatus.Alarm, bool) {
 	if t.UsualSec > 0 {
 		usual = fmt.Sprintf(" (its steps take %s)", units.Seconds(t.UsualSec))
 	}
+	then := fmt.Sprintf("was not heard of for %s%s", noworker.Span(e.Now.Sub(since)), usual)
+	if t.Ended != "" {
+		then = "ended: " + t.Ended
+	}
 	return runstatus.Alarm{Code: runstatus.AlarmTrainerSilent, Since: since,
-		Text: fmt.Sprintf("the trainer (generation %d) %s step %d and was not heard of for %s%s", t.Generation, did, step,
-			noworker.Span(e.Now.Sub(since)), usual),
+		Text:   fmt.Sprintf("the trainer (generation %d) %s step %d and %s", t.Generation, did, step, then),
 		Advice: fmt.Sprintf("see its log and start it again: it goes on with step %d", step)}, true
 }
 

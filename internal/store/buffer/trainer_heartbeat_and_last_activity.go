@@ -10,7 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
-var activityFields = []string{"granted", "next", "generation", "asked", "polled", "heard", "beats", "usual"}
+var activityFields = []string{"granted", "next", "generation", "asked", "polled", "heard", "beats", "usual",
+	"ended_at", "ended"}
 
 // TrainerActivity reads when the run's trainer was heard of.
 func (s *Store) TrainerActivity(ctx context.Context, run rollout.RunName) (runstatus.TrainerActivity, error) {
@@ -29,15 +30,21 @@ func readActivity(r reply) (a runstatus.TrainerActivity, err error) {
 		}
 	}
 	a.Beats = r.str(6) != ""
+	if r.str(8) == r.str(5) { // else it was heard of again
+		a.Ended = r.str(9)
+	}
 	if usual := r.str(7); usual != "" {
 		a.UsualSec, err = strconv.ParseFloat(usual, 64)
 	}
 	return a, err
 }
 
-// Heartbeat notes that a trainer lives. One that another trainer has replaced is told so.
-func (s *Store) Heartbeat(ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration) error {
-	r, err := s.eval(ctx, heartbeatScript, run, int64(generation), stamp(s.now()))
+// Heartbeat notes that a trainer lives or, where ended is not empty, why it ends. One that another trainer has replaced
+// is told so.
+func (s *Store) Heartbeat(
+	ctx context.Context, run rollout.RunName, generation rollout.TrainerGeneration, ended string,
+) error {
+	r, err := s.eval(ctx, heartbeatScript, run, int64(generation), stamp(s.now()), ended)
 	switch {
 	case err != nil:
 		return fmt.Errorf("note a heartbeat: %w", err)

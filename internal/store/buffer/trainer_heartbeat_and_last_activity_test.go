@@ -41,3 +41,30 @@ func TestAsked(t *testing.T) {
 		see(1, false)
 	})
 }
+
+// TestATrainersLastWord: why a trainer ends is kept until a trainer is heard of again, and one that was replaced has no
+// say.
+func TestATrainersLastWord(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 3))
+		kept := func(want string) {
+			t.Helper()
+			if a, err := f.TrainerActivity(f.ctx, run); err != nil || a.Ended != want {
+				t.Fatalf("%+v, %v, want it to have ended for %q", a, err, want)
+			}
+		}
+		f.ok(f.Heartbeat(f.ctx, run, 0, ""))
+		kept("")
+		f.ok(f.Heartbeat(f.ctx, run, 0, "loss nan"))
+		kept("loss nan")
+		f.ok(f.Heartbeat(f.ctx, run, 0, ""))
+		kept("")
+		f.ok(f.Heartbeat(f.ctx, run, 0, "loss nan"))
+		_, _, err := f.Attach(f.ctx, run, nil)
+		f.ok(err)
+		kept("")
+		f.refused(f.Heartbeat(f.ctx, run, 0, "loss nan"), rollout.Fenced)
+		kept("")
+	})
+}
