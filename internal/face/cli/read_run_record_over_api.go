@@ -103,8 +103,8 @@ const startSkew = time.Minute
 
 // allEvents reads a list of events page by page, and how many it lacks; nil: the server does not say. Kinds that this
 // program does not know are left out.
-func (c Client) allEvents(ctx context.Context, path string, query url.Values) (all []telemetry.Event, lacks *[]api.GoneEvents,
-	err error) {
+func (c Client) allEvents(ctx context.Context, path string, query url.Values) (
+	all []telemetry.Event, lacks *[]api.GoneEvents, err error) {
 	if query == nil {
 		query = url.Values{}
 	}
