@@ -9,10 +9,9 @@ import (
 
 // Drift is a stretch of the series that grows or shrinks by about the same ratio with every value.
 type Drift struct {
-	From, To int // the values in [From, To)
-	// PerValue is the relative change from one value to the next, with its 95 % interval.
-	PerValue, Low, High float64
-	Start, End          float64 // the trend at From and at To-1
+	From, To int     // the values in [From, To)
+	PerValue float64 // relative change from one value to the next
+	Start    float64 // the trend at From
 }
 
 // leastDrift is the shortest stretch that may be a drift: fewer values are a change that takes its time.
@@ -137,19 +136,6 @@ func (s series) lineCost(l line) float64 {
 		sum += min(z*z, clip*clip)
 	}
 	return sum
-}
-
-// describeDrift gives a line its interval: the slope is less certain if the noise is correlated.
-func (s series) describeDrift(l line) Drift {
-	n := float64(l.to - l.from)
-	part := series{y: s.y[l.from:l.to], sigma: s.sigma}
-	noise := part.fitNoise(func(i int) float64 { return l.at(l.from + i) })
-	longRun := noise.variance * (1 + noise.phi) / (1 - noise.phi)
-	off := 1.96 * math.Sqrt(longRun/(n*(n*n-1)/12))
-	return Drift{
-		From: l.from, To: l.to, PerValue: math.Expm1(l.b), Low: math.Expm1(l.b - off), High: math.Expm1(l.b + off),
-		Start: math.Exp(l.at(l.from)), End: math.Exp(l.at(l.to - 1)),
-	}
 }
 
 // changesBetween is where one stretch ends far from where the next begins: the changes of level among drifts.

@@ -71,10 +71,7 @@ type Result struct {
 }
 
 // Segment is a level: the values in [From, To).
-type Segment struct {
-	From, To int
-	Median   float64
-}
+type Segment struct{ From, To int }
 
 // Change is one shift of the level.
 type Change struct {
@@ -101,13 +98,13 @@ func Detect(x []float64, o Options) (Result, error) {
 	stretches := s.drifts(believed)
 	if slices.ContainsFunc(stretches, func(p stretch) bool { return p.line != nil }) {
 		s.stretches = stretches
-		return s.describe(x, s.changesBetween(stretches)), nil
+		return s.describe(s.changesBetween(stretches)), nil
 	}
 	kept := slices.DeleteFunc(s.gate(cuts), func(at int) bool { return !slices.Contains(believed, at) })
 	if o.Refine {
 		s.refine(kept)
 	}
-	return s.describe(x, s.withKnown(s.withPeriodic(x, kept, o), o.Known)), nil
+	return s.describe(s.withKnown(s.withPeriodic(x, kept, o), o.Known)), nil
 }
 
 func minEffect(o Options) float64 {
@@ -154,17 +151,18 @@ func lagNoise(y []float64, lag int) float64 {
 	return madToSigma * stat.Median(d) / math.Sqrt2
 }
 
-func (s series) describe(x []float64, cuts []int) Result {
+func (s series) describe(cuts []int) Result {
 	r := Result{}
 	for _, p := range s.stretches {
 		if p.line != nil {
-			r.Drifts = append(r.Drifts, s.describeDrift(*p.line))
+			r.Drifts = append(r.Drifts, Drift{From: p.from, To: p.to, PerValue: math.Expm1(p.line.b),
+				Start: math.Exp(p.line.a)})
 		}
 	}
 	bounds := withEnds(cuts, len(s.y))
 	for i := 1; i < len(bounds); i++ {
 		from, to := bounds[i-1], bounds[i]
-		r.Segments = append(r.Segments, Segment{From: from, To: to, Median: stat.Median(x[from:to])})
+		r.Segments = append(r.Segments, Segment{From: from, To: to})
 		r.Outliers = append(r.Outliers, s.outliers(from, to)...)
 	}
 	for i := 1; i < len(bounds)-1; i++ {

@@ -10,7 +10,6 @@ import (
 
 // pattern is one entry of a list: a range of addresses, a host, or the beginning of a URL.
 type pattern struct {
-	text   string
 	ips    netip.Prefix // valid: a range or a single address
 	scheme string       // empty: any
 	host   string       // lower case; of *.domain, without the star
@@ -21,7 +20,7 @@ type pattern struct {
 
 // parsePattern reads 10.0.0.0/8, 10.0.0.7, gpu7.internal, *.gpu.internal or http://gpu7.internal:8000/team.
 func parsePattern(text string) (pattern, error) {
-	p := pattern{text: text}
+	p := pattern{}
 	if ips, err := netip.ParsePrefix(text); err == nil {
 		p.ips = netip.PrefixFrom(ips.Addr().Unmap(), ips.Bits()).Masked()
 		if ips.Addr().Is4In6() {

@@ -57,7 +57,6 @@ type provinceInfo struct {
 	key      string // name as lexKey
 	terrain  Terrain
 	coasts   []Place
-	home     Power
 }
 
 //go:embed standard_map.json

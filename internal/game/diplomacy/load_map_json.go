@@ -107,7 +107,7 @@ func (m *Map) addProvinces(f *mapFile) {
 	for i, p := range f.Provinces {
 		m.addPlace(p.ID, Province(i))
 		m.provinces = append(m.provinces, provinceInfo{id: p.ID, name: p.Name, key: lexKey(p.Name),
-			terrain: terrains[p.Type], home: NoPower})
+			terrain: terrains[p.Type]})
 		if p.Center {
 			m.centers.Add(Province(i))
 		}
@@ -163,7 +163,6 @@ func (m *Map) addHomes(f *mapFile) {
 	for i, p := range f.Powers {
 		for _, id := range p.Homes {
 			at, _ := m.PlaceByName(id)
-			m.provinces[at].home = Power(i)
 			m.homes[i].Add(Province(at))
 		}
 	}

@@ -65,7 +65,6 @@ func Measure(ctx context.Context, engine Engine, cfg Config) (*Measurements, err
 	if err := m.rounds(ctx); err != nil {
 		return nil, err
 	}
-	m.result.Took = time.Since(m.began)
 	if m.prompt > 0 {
 		m.result.CachedShare = float64(m.cached) / float64(m.prompt)
 	}

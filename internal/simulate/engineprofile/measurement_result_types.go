@@ -2,7 +2,6 @@ package engineprofile
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/internal/kit/stat"
 )
@@ -41,7 +40,6 @@ type Measurements struct {
 	AdapterSlots   int     // 0: not known
 	Rounds         int
 	CachedShare    float64 // of the prompts' tokens, found in the prefix cache in spite of all
-	Took           time.Duration
 }
 
 // enough reports what is missing to fit a cost.

@@ -19,7 +19,6 @@ const announceFor = 8 * time.Second
 type shares struct {
 	share.Holder
 	limited []enginestate.Engine // as the dispatcher was told last
-	demand  []enginestate.RunDemand
 	pace    pace
 }
 
@@ -51,7 +50,6 @@ func (s *Sync) exchange(ctx context.Context, engines []enginestate.Engine, stats
 	if err != nil {
 		return err
 	}
-	have.demand = demand
 	again := have.Heard(time.Now(), engines, others, demand, s.runLimits, continued)
 	s.limitRuns()
 	if !again {

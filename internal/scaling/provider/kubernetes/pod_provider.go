@@ -17,7 +17,6 @@ type Provider struct {
 	cfg   Config
 	api   *apiClient
 	nodes *nodeReader
-	log   *slog.Logger
 }
 
 var _ provider.Provider = (*Provider)(nil)
@@ -36,7 +35,7 @@ func New(cfg Config, deployment string, log *slog.Logger) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{cfg: cfg, api: api, nodes: newNodeReader(cfg, api, log), log: log}, nil
+	return &Provider{cfg: cfg, api: api, nodes: newNodeReader(cfg, api, log)}, nil
 }
 
 // Start creates the engine's pod. A pod of the same id that was stopped may still be ending: Start waits for its end,

@@ -97,7 +97,6 @@ func (s *Scheduler) plan(now time.Duration) {
 	if len(s.running) == 0 {
 		return
 	}
-	s.cur.work = work
 	s.cur.first = s.scaled(s.cost.Duration(work) + swaps)
 	s.cur.steps = 1
 	if work.Prefill == 0 {

@@ -10,8 +10,7 @@ type span struct {
 	growth float64       // in nanoseconds: a fast engine's is less than one
 	steps  int           // planned
 	done   int           // completed
-	work   Work
-	load   bool // not a step: the engine loads adapters
+	load   bool          // not a step: the engine loads adapters
 }
 
 // boundary is when the n-th step ends; boundary(0) is the start.
