@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/specfile"
@@ -34,6 +35,7 @@ var update = flag.Bool("update", false, "write the files under schema and testda
 // environments are the real ones.
 func environments() specfile.Environments {
 	return specfile.Environments{
+		external.Kind:  func(o json.RawMessage) error { _, err := external.FromOptions(o); return err },
 		openenv.Kind:   func(o json.RawMessage) error { _, err := openenv.FromOptions(o); return err },
 		promptset.Kind: func(o json.RawMessage) error { _, err := promptset.FromOptions(o); return err },
 		tictactoe.Kind: func(o json.RawMessage) error { _, err := tictactoe.FromOptions(o); return err },

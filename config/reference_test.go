@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
@@ -30,7 +31,8 @@ func TestReferenceHasEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, defaults := range map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(),
-		openenv.Kind: openenv.DefaultConfig(), promptset.Kind: promptset.DefaultConfig(),
+		external.Kind: external.DefaultConfig(),
+		openenv.Kind:  openenv.DefaultConfig(), promptset.Kind: promptset.DefaultConfig(),
 		tictactoe.Kind: tictactoe.Config{}} {
 		_, section, ok := strings.Cut(string(page), "\n### `kind: "+kind+"`\n")
 		if !ok {

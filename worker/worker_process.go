@@ -153,7 +153,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Heartbeats:   b.Control.Temporal,
 		Files:        files,
 		Policy:       b.Otel.TracePolicy(dispatcher),
-		Environments: environments.Builder(engines.clients.settings.Dial),
+		Environments: environments.Builder(engines.clients.settings.Dial, b.Mail),
 		Emit:         b.Events,
 		Tell:         b.Events,
 		Now:          time.Now,

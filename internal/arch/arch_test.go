@@ -56,7 +56,7 @@ var owners = map[string][]string{
 		"internal/engine/share/workerregistry",
 		"internal/store/eventstore/", "internal/process/connections", "internal/store/runindex",
 		"internal/observe/runsampler",
-		"internal/engine/tokenrates", "internal/store/lease", "internal/store/browsersession",
+		"internal/engine/tokenrates", "internal/store/lease", "internal/store/browsersession", "internal/store/mailbox",
 		"internal/store/redistest",
 		"internal/store/redisserver", "internal/store/redisscript", "internal/store/rediscluster",
 		"internal/engine/share/grouphomes"},

@@ -1,9 +1,13 @@
 package rollout
 
+import "encoding/json"
+
 // Message is one message of a chat, in OpenAI's form.
 type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role       string          `json:"role"`
+	Content    string          `json:"content"`
+	ToolCalls  json.RawMessage `json:"tool_calls,omitempty"`
+	ToolCallID string          `json:"tool_call_id,omitempty"` // which of them a message with the role tool answers
 }
 
 // Request asks for one turn: one completion of one prompt by one policy version.
@@ -16,11 +20,13 @@ type Request struct {
 	Version PolicyVersion
 	Prompt  string `json:"prompt"`
 	// Messages are the prompt where there are any: the engine puts them into the model's chat template.
-	Messages   []Message  `json:"messages,omitempty"`
-	Constraint Constraint `json:"constraint,omitzero"`
-	Sampling   Sampling   `json:"sampling"`
-	Seed       int64      `json:"seed"`
-	Stop       []string   `json:"stop,omitempty"`
+	Messages []Message `json:"messages,omitempty"`
+	// Tools are what the chat template tells the model that it may call: a list in OpenAI's form.
+	Tools      json.RawMessage `json:"tools,omitempty"`
+	Constraint Constraint      `json:"constraint,omitzero"`
+	Sampling   Sampling        `json:"sampling"`
+	Seed       int64           `json:"seed"`
+	Stop       []string        `json:"stop,omitempty"`
 	// Timeout bounds the execution on an engine, from dispatch to the last byte of the answer.
 	Timeout Duration `json:"timeout"`
 	// PromptTokens and OutputTokens estimate the work, for load balancing; replaced by usage. 0 is unknown: what the

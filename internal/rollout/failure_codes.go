@@ -40,10 +40,12 @@ const (
 	CodeEnvironmentUnavailable Code = "environment_unavailable"
 	// An environment elsewhere did not come to where it was, with the same seed and actions.
 	CodeNotDeterministic Code = "environment_not_deterministic"
-	CodeScenario         Code = "scenario"  // the environment has no scenario for the group
-	CodeResult           Code = "result"    // the environment has no reward for an agent that took part
-	CodeBadTurn          Code = "bad_turn"  // a turn that cannot be trained on
-	CodeNoPolicy         Code = "no_policy" // an agent is to be played by a policy that the run does not have
+	// The program that played the game said that it failed.
+	CodeProgram  Code = "program_failed"
+	CodeScenario Code = "scenario"  // the environment has no scenario for the group
+	CodeResult   Code = "result"    // the environment has no reward for an agent that took part
+	CodeBadTurn  Code = "bad_turn"  // a turn that cannot be trained on
+	CodeNoPolicy Code = "no_policy" // an agent is to be played by a policy that the run does not have
 )
 
 // How a request fails at the dispatcher.

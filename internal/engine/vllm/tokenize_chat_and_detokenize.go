@@ -34,11 +34,22 @@ func (c *Client) Detokenize(ctx context.Context, model string, ids []int32) (str
 	return *answer.Prompt, nil
 }
 
+// CountTokens is how many tokens the messages of a request have in the model's chat template.
+func (c *Client) CountTokens(ctx context.Context, req *rollout.Request) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.ControlTimeout)
+	defer cancel()
+	ids, err := c.chatTokens(ctx, req)
+	return len(ids), err
+}
+
 // chatTokens is the prompt that messages are in the model's chat template, by the engine's own tokenizer, up to where
 // the model begins to answer.
 func (c *Client) chatTokens(ctx context.Context, req *rollout.Request) ([]int32, error) {
-	body, err := c.post(ctx, "/tokenize", map[string]any{"model": req.Model, "messages": req.Messages,
-		"add_generation_prompt": true}, wireBase+wirePerPromptToken*int64(mostPromptTokens(req)))
+	asked := map[string]any{"model": req.Model, "messages": req.Messages, "add_generation_prompt": true}
+	if len(req.Tools) > 0 {
+		asked["tools"] = req.Tools
+	}
+	body, err := c.post(ctx, "/tokenize", asked, wireBase+wirePerPromptToken*int64(mostPromptTokens(req)))
 	if err != nil {
 		return nil, c.wrap(ctx, "POST /tokenize", err)
 	}

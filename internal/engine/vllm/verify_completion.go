@@ -31,8 +31,9 @@ func mostPromptTokens(req *rollout.Request) int {
 		most += 8 << 10
 	}
 	for _, m := range req.Messages {
-		most += 2*len(m.Content) + 64
+		most += 2*(len(m.Content)+len(m.ToolCalls)) + 64
 	}
+	most += 4 * len(req.Tools) // as JSON of another layout
 	return most
 }
 

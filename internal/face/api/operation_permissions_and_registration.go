@@ -58,7 +58,7 @@ func (s *Server) operation(id string) huma.Operation {
 	method, path, _ := strings.Cut(o.Call, " ")
 	return huma.Operation{
 		Method: method, Path: path, OperationID: id, Tags: []string{o.Tag}, Summary: o.Summary,
-		Description:  strings.TrimSpace(fmt.Sprintf("%s Needs the role %s.", o.Details, o.Role)),
+		Description:  strings.TrimSpace(o.Details + " " + o.needs()),
 		MaxBodyBytes: -1, BodyReadTimeout: -1, // The middleware has read the body, within its limits.
 		Responses: map[string]*huma.Response{"default": s.problemResponse()},
 	}
@@ -70,6 +70,7 @@ func (s *Server) registerOperations() {
 	s.registerClaim()
 	s.registerRecord()
 	s.registerEvents()
+	s.registerPrograms()
 	answered(s, "list-runs", s.listRuns)
 	answered(s, "show-run", s.showRun)
 	patched(s, "change-run", spec.ChangeSchema(), s.changeRun)
@@ -103,6 +104,14 @@ func (s *Server) registerOperations() {
 	answered(s, "end-probe", s.endProbe)
 	answered(s, "diagnose-run", s.diagnose)
 	answered(s, "show-game", s.showGame)
+}
+
+// needs says what a caller needs.
+func (o operation) needs() string {
+	if o.Role == "" {
+		return "Needs the API key of the lease."
+	}
+	return fmt.Sprintf("Needs the role %s.", o.Role)
 }
 
 // gate is the gate that an operation goes through.

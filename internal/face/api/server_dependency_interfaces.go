@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/internal/store/buffer"
 	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/mailbox"
 )
 
 // Control is the durable side of runs. Its refusals are answers; other errors mean that it is unavailable.
@@ -160,6 +161,9 @@ type Deps struct {
 	Game func(ctx context.Context, ref rollout.EpisodeRef) (json.RawMessage, error)
 	// Games lists the games of a run, and their turns.
 	Games Games
+	// Mail is where programs that play meet their games; CountTokens is how many tokens a prompt has; both may be nil.
+	Mail        *mailbox.Box
+	CountTokens func(ctx context.Context, req rollout.Request) (int, error)
 	// Ready reports why this process cannot serve now.
 	Ready func(ctx context.Context) error
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
@@ -31,6 +32,7 @@ var kinds = map[string]kind{
 		build: func(o json.RawMessage) (episode.Environment, error) { return diplomacyenv.FromOptions(o) },
 		view:  func(game []byte, name string) (any, error) { return diplomacyenv.SavedGame(game, name) },
 	},
+	external.Kind: {build: external.FromOptions},
 	openenv.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return openenv.FromOptions(o) },
 	},
@@ -77,7 +79,8 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 // phase of a game.
 //
 // Servers of environments that run elsewhere are only reached where dial does not refuse; nil refuses nothing.
-func Builder(dial openenv.Control) func(runspec.Environment) (episode.Environment, error) {
+// Programs elsewhere play by mail.
+func Builder(dial openenv.Control, mail external.Mail) func(runspec.Environment) (episode.Environment, error) {
 	var kept sync.Map // by kind and options
 	return func(e runspec.Environment) (episode.Environment, error) {
 		key := e.Kind + " " + string(e.Options)
@@ -97,6 +100,9 @@ func Builder(dial openenv.Control) func(runspec.Environment) (episode.Environmen
 			if err := remote.Guard(dial); err != nil {
 				return nil, fmt.Errorf("environment %s: %w", e.Kind, err)
 			}
+		}
+		if played, ok := env.(interface{ Use(external.Mail) }); ok {
+			played.Use(mail)
 		}
 		first, _ := kept.LoadOrStore(key, env)
 		return first.(episode.Environment), nil

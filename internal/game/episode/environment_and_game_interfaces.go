@@ -6,6 +6,10 @@
 package episode
 
 import (
+	"context"
+	"encoding/json"
+	"time"
+
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -68,12 +72,26 @@ type Game interface {
 	Result() (Result, error)
 }
 
+// Awaited is a Game in which somebody outside decides when a phase begins, and what is asked in it.
+type Awaited interface {
+	Game
+	// Await returns before each phase, when it can be played or the game is over. taken is for how long the game was
+	// somebody's to go on with, which counts as the environment's time; it returns when more than left was taken.
+	Await(ctx context.Context, ref rollout.EpisodeRef, left time.Duration) (taken time.Duration, err error)
+	// Turns is how many of an agent's turns still belong to the game.
+	Turns(agent string) int
+	// Answered tells of each prompt, before Act, what it was answered, or with why that no engine accepts it. A prompt
+	// that is not accepted is no turn.
+	Answered(agent string, c rollout.Completion, why error)
+}
+
 // Prompt asks one agent for one decision.
 type Prompt struct {
 	Agent string
 	Text  string
 	// Messages are asked instead of Text where there are any, in the model's chat template, which its engine has.
 	Messages   []rollout.Message
+	Tools      json.RawMessage // that the chat template tells the model of
 	Constraint rollout.Constraint
 	MaxTokens  int      // 0: the run's own limit
 	Stop       []string // strings that end the answer

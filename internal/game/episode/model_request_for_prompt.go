@@ -30,6 +30,7 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 		Version:      version,
 		Prompt:       prompt.Text,
 		Messages:     prompt.Messages,
+		Tools:        prompt.Tools,
 		Constraint:   prompt.Constraint,
 		Sampling:     sampling,
 		Seed:         requestSeed(plan.Seed, id),
@@ -41,9 +42,9 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 }
 
 func promptBytes(prompt Prompt) int {
-	n := len(prompt.Text)
+	n := len(prompt.Text) + len(prompt.Tools)
 	for _, m := range prompt.Messages {
-		n += len(m.Content)
+		n += len(m.Content) + len(m.ToolCalls)
 	}
 	return n
 }

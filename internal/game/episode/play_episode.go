@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -113,6 +114,9 @@ func checkpoint(env *stage, game Game) (saved []byte, err error) {
 // phases plays the game to its end.
 func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, progress *rollout.Checkpoint) error {
 	for {
+		if err := p.await(ctx, plan, game, progress); err != nil {
+			return fmt.Errorf("episode %s: %w", plan.Ref, err)
+		}
 		env.begin()
 		var done bool
 		var name string
@@ -132,13 +136,44 @@ func (p *Player) phases(ctx context.Context, plan Plan, env *stage, game Game, p
 			return fmt.Errorf("episode %s phase %s: %w", plan.Ref, name, err)
 		}
 		// What was played is saved and counts for the next attempt, too: there is nothing to try again.
-		ep := &progress.Episode
-		if played := ep.ModelSec + ep.EnvSec; played > plan.Timeouts.Episode.Seconds() {
-			return rollout.Fail(rollout.GameFault, rollout.CodeEpisodeDeadline,
-				fmt.Errorf("episode %s: %w: played %.1f s of at most %s (timeouts.episode)", plan.Ref, errDeadline, played,
-					plan.Timeouts.Episode))
+		if left(plan, &progress.Episode) < 0 {
+			return fmt.Errorf("episode %s: %w", plan.Ref, late(plan, &progress.Episode))
 		}
 	}
+}
+
+// await waits until a phase can be played, where that is for others to decide. What was played may have become void
+// meanwhile.
+func (p *Player) await(ctx context.Context, plan Plan, game Game, progress *rollout.Checkpoint) error {
+	awaited, ok := game.(Awaited)
+	if !ok {
+		return nil
+	}
+	ep := &progress.Episode
+	taken, err := awaited.Await(ctx, plan.Ref, left(plan, ep))
+	ep.EnvSec += taken.Seconds()
+	if err == nil && !game.Done() && left(plan, ep) < 0 {
+		err = late(plan, ep)
+	}
+	if err != nil {
+		return err
+	}
+	ep.Trajectories = slices.Clone(ep.Trajectories) // the old ones may be part of a progress that was saved
+	for i := range ep.Trajectories {
+		t := &ep.Trajectories[i]
+		t.Turns = slices.Clip(t.Turns[:min(len(t.Turns), awaited.Turns(t.Agent))])
+	}
+	return nil
+}
+
+// left is what an episode has of its time.
+func left(plan Plan, ep *rollout.Episode) time.Duration {
+	return time.Duration((plan.Timeouts.Episode.Seconds() - ep.ModelSec - ep.EnvSec) * float64(time.Second))
+}
+
+func late(plan Plan, ep *rollout.Episode) error {
+	return rollout.Fail(rollout.GameFault, rollout.CodeEpisodeDeadline, fmt.Errorf("%w: played %.1f s of at most %s "+
+		"(timeouts.episode)", errDeadline, ep.ModelSec+ep.EnvSec, plan.Timeouts.Episode))
 }
 
 // phase asks all agents at once, applies their answers and saves the progress. A phase that has taken longer than
@@ -156,9 +191,13 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 		}
 		plan.Model, plan.Version = newest.Model, newest.Version
 	}
-	completions, err := p.ask(ctx, plan, env, name, progress.PhaseIndex, prompts)
+	awaited, _ := game.(Awaited)
+	prompts, completions, err := p.ask(ctx, plan, env, name, progress.PhaseIndex, prompts, awaited)
 	if err != nil {
 		return err
+	}
+	if awaited != nil && len(prompts) == 0 { // nothing was played
+		return nil
 	}
 	ep := &progress.Episode
 	p.addCost(ep, completions)
@@ -189,15 +228,16 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 }
 
 // ask sends one request per prompt and waits for all; the first failure, or an answer for which the phase has no
-// time, cancels the rest.
-func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int,
-	prompts []Prompt) ([]rollout.Completion, error) {
+// time, cancels the rest. It returns the prompts that are answered: an awaited game is told of the others.
+func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, index int, prompts []Prompt,
+	awaited Awaited) ([]Prompt, []rollout.Completion, error) {
 	completions := make([]rollout.Completion, len(prompts))
 	took := make([]time.Duration, len(prompts))
+	unfit := make([]error, len(prompts))
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range prompts {
 		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
-			return nil, rollout.Fail(rollout.Permanent, rollout.CodeNoPolicy,
+			return nil, nil, rollout.Fail(rollout.Permanent, rollout.CodeNoPolicy,
 				fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
 		}
 	}
@@ -205,6 +245,10 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 		g.Go(func() error {
 			asked := p.Now()
 			c, err := p.Policy.Complete(ctx, request(plan, phase, index, prompts[i]))
+			if code := rollout.CodeOf(err); awaited != nil && (code == rollout.CodeBadRequest || code == rollout.CodeRefused) {
+				unfit[i] = err
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", prompts[i].Agent, err)
 			}
@@ -216,7 +260,18 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 	for _, d := range took {
 		env.atEngines = max(env.atEngines, d)
 	}
-	return completions, err
+	if err != nil || awaited == nil {
+		return prompts, completions, err
+	}
+	fit := 0
+	for i, prompt := range prompts {
+		awaited.Answered(prompt.Agent, completions[i], unfit[i])
+		if unfit[i] == nil {
+			prompts[fit], completions[fit] = prompt, completions[i]
+			fit++
+		}
+	}
+	return prompts[:fit], completions[:fit], nil
 }
 
 // charged is what of a request's time counts for its phase: its execution, not its wait in the queue. What an

@@ -286,8 +286,8 @@ func TestChat(t *testing.T) {
 	g := begun(t, served(t, &counting{}, `, "chat": true, "system": "Add."`))
 	turn(t, g, "2")
 	asked, _ := turn(t, g, "1")
-	if got := fmt.Sprint(asked.Messages); got != "[{system Add.} {user total 0: } {assistant 2} {user total 2: }]" ||
-		asked.Text != "" {
+	want := "[{system Add. [] } {user total 0:  [] } {assistant 2 [] } {user total 2:  [] }]"
+	if got := fmt.Sprint(asked.Messages); got != want || asked.Text != "" {
 		t.Errorf("%s, %q", got, asked.Text)
 	}
 }

@@ -7,22 +7,56 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // maxRowBytes bounds a row: it is the scenario of a group, which each of its games carries.
 const maxRowBytes = 64 << 10
 
-// dataset is a file with a JSON object a line. Only where its lines begin is held, and found anew when the file was
-// changed.
-type dataset struct {
-	path string
+// Dataset is a file with a JSON object a line, and the order in which its rows are asked. Only where its lines begin is
+// held, and found anew when the file was changed.
+type Dataset struct {
+	path    string
+	shuffle bool
+	seed    uint64
 
 	mu       sync.Mutex
 	size     int64
 	modified time.Time
 	rows     []span
+}
+
+// Rows is the dataset in a file. With shuffle each pass over it has an order of its own, drawn from seed.
+func Rows(path string, shuffle bool, seed uint64) *Dataset {
+	return &Dataset{path: path, shuffle: shuffle, seed: seed}
+}
+
+// CheckDataset reports why a path is not that of a dataset.
+func CheckDataset(path string) error {
+	switch {
+	case path == "":
+		return errors.New("dataset: is missing: a file with a JSON object a line, where workers see it")
+	case filepath.Ext(path) != ".jsonl":
+		return fmt.Errorf("dataset: %q does not end in .jsonl: want a file with a JSON object a line", path)
+	}
+	return nil
+}
+
+// Of is the row of a run's group, and its line: each pass over the dataset has every row once, whatever dies meanwhile.
+func (d *Dataset) Of(group rollout.GroupSeq) (row map[string]any, line int, err error) {
+	n, err := d.count()
+	if err != nil {
+		return nil, 0, err
+	}
+	pass, at := uint64(group)/uint64(n), uint64(group)%uint64(n)
+	if d.shuffle {
+		at = shuffled(at, uint64(n), d.seed+pass)
+	}
+	return d.row(int(at))
 }
 
 // span is where a line is in the file.
@@ -32,7 +66,7 @@ type span struct {
 }
 
 // count is how many rows there are, at least one.
-func (d *dataset) count() (int, error) {
+func (d *Dataset) count() (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.look()
@@ -40,7 +74,7 @@ func (d *dataset) count() (int, error) {
 }
 
 // row reads one row, and says in which line it is.
-func (d *dataset) row(at int) (map[string]any, int, error) {
+func (d *Dataset) row(at int) (map[string]any, int, error) {
 	d.mu.Lock()
 	err := d.look()
 	if err == nil && at >= len(d.rows) {
@@ -79,7 +113,7 @@ func (d *dataset) row(at int) (map[string]any, int, error) {
 }
 
 // look finds the lines, if it has not or the file is another one.
-func (d *dataset) look() error {
+func (d *Dataset) look() error {
 	info, err := os.Stat(d.path)
 	switch {
 	case err != nil:

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
@@ -56,12 +55,8 @@ func (c *Config) complete() {
 // Validate reports everything that is wrong with a completed configuration.
 func (c *Config) Validate() error {
 	faults := c.Faults()
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	switch {
-	case c.Dataset == "":
-		fault("dataset: is missing: a file with a JSON object a line, where workers see it")
-	case filepath.Ext(c.Dataset) != ".jsonl":
-		fault("dataset: %q does not end in .jsonl: want a file with a JSON object a line", c.Dataset)
+	if err := CheckDataset(c.Dataset); err != nil {
+		faults = append(faults, err)
 	}
 	if err := c.Verifier.validate(); err != nil {
 		faults = append(faults, err)
@@ -72,7 +67,7 @@ func (c *Config) Validate() error {
 // Env makes games of one configuration.
 type Env struct {
 	cfg  Config
-	rows *dataset
+	rows *Dataset
 }
 
 var (
@@ -90,7 +85,7 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Env{cfg: cfg, rows: &dataset{path: cfg.Dataset}}, nil
+	return &Env{cfg: cfg, rows: Rows(cfg.Dataset, *cfg.Shuffle, cfg.Seed)}, nil
 }
 
 // Policies is the fixed policy that judges, if one does.
@@ -101,18 +96,8 @@ func (e *Env) Policies() []string {
 	return []string{e.cfg.Verifier.Policy}
 }
 
-// ScenarioOf is the row of a run's group: each pass over the dataset has every row once, whatever dies meanwhile.
-func (e *Env) ScenarioOf(group rollout.GroupSeq) ([]byte, error) {
-	n, err := e.rows.count()
-	if err != nil {
-		return nil, err
-	}
-	pass, at := uint64(group)/uint64(n), uint64(group)%uint64(n)
-	if *e.cfg.Shuffle {
-		at = shuffled(at, uint64(n), e.cfg.Seed+pass)
-	}
-	return e.scenario(int(at))
-}
+// ScenarioOf is the row of a run's group.
+func (e *Env) ScenarioOf(group rollout.GroupSeq) ([]byte, error) { return e.scenario(e.rows.Of(group)) }
 
 // Scenario draws a row.
 func (e *Env) Scenario(seed int64) ([]byte, error) {
@@ -120,11 +105,10 @@ func (e *Env) Scenario(seed int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.scenario(int(shuffled(0, uint64(n), uint64(seed))))
+	return e.scenario(e.rows.row(int(shuffled(0, uint64(n), uint64(seed)))))
 }
 
-func (e *Env) scenario(at int) ([]byte, error) {
-	row, line, err := e.rows.row(at)
+func (e *Env) scenario(row map[string]any, line int, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -148,12 +148,12 @@ func TestPrompts(t *testing.T) {
 		{`, "template": "Q: {question} ({points} points)\nA:"`, `{"question": "1+1", "points": 3, "answer": 2}`,
 			`"Q: 1+1 (3 points)\nA:"`},
 		{`, "template": "{\"a\": {x}}"`, `{"x": 1, "answer": 2}`, `"{\"a\": 1}"`},
-		{`, "chat": true`, `{"prompt": "1+1", "answer": 2}`, `[{user 1+1}]`},
-		{`, "chat": true, "system": "Be brief."`, `{"prompt": "1+1", "answer": 2}`, `[{system Be brief.} {user 1+1}]`},
+		{`, "chat": true`, `{"prompt": "1+1", "answer": 2}`, `[{user 1+1 [] }]`},
+		{`, "chat": true, "system": "Be brief."`, `{"prompt": "1+1", "answer": 2}`, `[{system Be brief. [] } {user 1+1 [] }]`},
 		{`, "chat": true, "system": "S"`, `{"messages": [{"role": "user", "content": "a"},
 			{"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}], "answer": 2}`,
-			`[{system S} {user a} {assistant b} {user c}]`},
-		{`, "chat": true, "template": "{q}"`, `{"messages": [], "q": "d", "answer": 2}`, `[{user d}]`},
+			`[{system S [] } {user a [] } {assistant b [] } {user c [] }]`},
+		{`, "chat": true, "template": "{q}"`, `{"messages": [], "q": "d", "answer": 2}`, `[{user d [] }]`},
 	} {
 		env := written(t, tt.options, strings.ReplaceAll(tt.row, "\n", ""))
 		prompts, err := opened(t, env, 0).Prompts()

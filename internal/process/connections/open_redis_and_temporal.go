@@ -27,7 +27,8 @@ import (
 	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/scaling/scaledfleet"
 	"github.com/millrace/millrace/internal/store/buffer"
-	"github.com/millrace/millrace/internal/store/eventstore"
+	store "github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/mailbox"
 	"github.com/millrace/millrace/internal/store/redisserver"
 	"github.com/millrace/millrace/workflows"
 )
@@ -41,6 +42,7 @@ type Set struct {
 	Sampler  *fleet.Sampler
 	Events   *store.Store
 	Tokens   *tokenrates.Counts
+	Mail     *mailbox.Box
 	// Otel exports spans and metrics; nil: nothing is exported.
 	Otel            *otel.Exporter
 	TemporalMetrics *processmetrics.TemporalMetrics // of this process
@@ -85,6 +87,7 @@ func Open(ctx context.Context, process string, cfg Config, logger *slog.Logger) 
 		Registry: scaledfleet.Registry{Registry: fleet.NewRegistry(rdb, cfg.Redis.Prefix, time.Now)},
 		Workers:  workerregistry.New(rdb, cfg.Redis.Prefix, time.Now),
 		Sampler:  fleet.NewSampler(rdb, cfg.Redis.Prefix),
+		Mail:     mailbox.New(rdb, cfg.Redis.Prefix),
 		Tokens:   tokenrates.New(rdb, cfg.Redis.Prefix),
 		Events:   store.New(rdb, cfg.Redis.Prefix, store.Limits{}),
 		Log:      logger,

@@ -55,7 +55,7 @@ func writeTokens(t *testing.T, file, lines string) {
 func TestEveryOperationAsksForARole(t *testing.T) {
 	t.Parallel()
 	s, _ := guarded(t)
-	const fleet, run, own = "the fleet", "a run", "each his own"
+	const fleet, run, own, key = "the fleet", "a run", "each his own", "the key of a lease"
 	needs := map[string]struct{ role, about string }{
 		"start-run": {"operator", fleet}, "list-runs": {"reader", own}, "show-run": {"reader", run},
 		"change-run": {"operator", run},
@@ -74,7 +74,9 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"forget-sink":   {"operator", fleet},
 		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run},
 		"show-game": {"reader", run}, "list-games": {"reader", run}, "list-turns": {"reader", run},
-		"show-turn": {"reader", run},
+		"show-turn": {"reader", run}, "lease-game": {"trainer", run},
+		"chat-in-game": {key, run}, "message-in-game": {key, run}, "live-in-game": {key, run}, "end-game": {key, run},
+		"fail-game": {key, run},
 	}
 	rank := map[string]int{"reader": 1, "trainer": 2, "operator": 3}
 	seen := map[string]bool{}
@@ -98,6 +100,12 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 				got, err := s.call(op.method, path, tokenOf(who.name), "")
 				if err != nil {
 					t.Fatal(err)
+				}
+				if need.role == key {
+					if got.status != http.StatusGone && got.status != http.StatusTooManyRequests {
+						t.Errorf("%s by %s without a lease: status %d: %s", id, who.name, got.status, got.body)
+					}
+					continue
 				}
 				if (got.status != http.StatusForbidden) != allowed {
 					t.Errorf("%s by %s about %s: status %d; allowed: %v: %s", id, who.name, target, got.status, allowed, got.body)

@@ -76,8 +76,10 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	survived := panics.Watch{Log: logger, Count: metrics.Panicked}
 	deps := apiDeps(b, sink, metrics, sinkStatus, logger)
 	deps.Panics = survived
-	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events,
-		Tokenizer: tokenizerOf(cfg, b.Registry.Registry, logger)}
+	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events}
+	if tokenizer := tokenizerOf(cfg, b.Registry.Registry, logger); tokenizer != nil {
+		games.Tokenizer, deps.CountTokens = tokenizer, tokenizer.CountTokens
+	}
 	deps.Game, deps.Games = games.Game, games
 	deps.Diagnose = diagnoses{inputs}.answer
 	deps.Temporal, deps.Storage = temporal.answers.Load, storage.now
@@ -158,6 +160,7 @@ func apiDeps(
 		Control: b.Control,
 		Store:   b.Buffer,
 		Changes: b.Buffer.Follow,
+		Mail:    b.Mail,
 		Fleet:   b.Registry,
 		Workers: b.Workers,
 		Events:  b.Events,

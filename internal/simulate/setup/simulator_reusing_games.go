@@ -15,7 +15,7 @@ import (
 func Simulator() func(context.Context, sim.Setup, sim.Options) (sim.Result, error) {
 	var mu sync.Mutex
 	kept := map[string]workload.Games{}
-	build := environments.Builder(nil)
+	build := environments.Builder(nil, nil)
 	keep := func(key string, get func() (workload.Games, error)) (workload.Games, error) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,0 +1,204 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// played is a game between two turns.
+type played struct {
+	Scenario json.RawMessage       `json:"scenario"`
+	Calls    map[string][]answered `json:"calls,omitempty"` // of each agent
+}
+
+// answered is a call that has been answered.
+type answered struct {
+	Hash   string `json:"hash"`
+	Policy string `json:"policy,omitempty"`
+	Answer Answer `json:"answer"`
+}
+
+type game struct {
+	cfg  *Config
+	mail Mail
+	played
+	pending map[string]Call   // that become prompts, by agent
+	got     map[string]Answer // what they were answered
+	unfit   map[string]string // of those that no engine accepts, the reason, by id
+	over    *Ending
+}
+
+var _ episode.Awaited = (*game)(nil)
+
+// Await waits for calls that no turn has answered yet, and answers all others.
+//
+// A program that lost its lease is followed by another one, which begins at the start. It gets the answers that were
+// given before as long as it asks the same. What it asks otherwise begins anew from there: an agent's calls are those
+// that its present program has made, in the order in which they were answered.
+func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Duration) (taken time.Duration, err error) {
+	g.pending, g.got = map[string]Call{}, map[string]Answer{}
+	holder, last := "", int64(0)
+	err = g.mail.Await(ctx, ref, func() (more bool, err error) {
+		now, err := g.mail.Look(ctx, ref, g.Scenario)
+		if err != nil {
+			return false, err
+		}
+		if now.Leased && now.Lease == holder {
+			taken += time.Duration(now.Now-last) * time.Millisecond
+		}
+		holder, last = now.Lease, now.Now
+		if g.over = now.Over; g.over != nil {
+			return false, g.end(now.Places)
+		}
+		if taken > left && left >= 0 {
+			late := &Ending{Failed: "the game has taken longer than timeouts.episode"}
+			return false, g.mail.Answer(ctx, ref, now.Lease, Call{}, 0, Answer{}, late)
+		}
+		for _, call := range now.Calls {
+			if err := g.take(ctx, ref, &now, call); err != nil || g.over != nil {
+				return false, err
+			}
+		}
+		return len(g.pending) == 0, nil
+	})
+	return taken, err
+}
+
+// take answers a call, or has it asked in the next phase.
+func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now *Standing, call Call) error {
+	answer := func(place int, a Answer, over *Ending) error {
+		return g.mail.Answer(ctx, ref, now.Lease, call, place, a, over)
+	}
+	if call.End != nil {
+		if fault := g.faultOf(call.End); fault != "" {
+			return answer(-1, Answer{Fault: fault}, nil)
+		}
+		g.over = call.End
+		if err := answer(-1, Answer{}, call.End); err != nil {
+			return err
+		}
+		return g.end(now.Places)
+	}
+	place, calls := now.Places[call.Agent], g.Calls[call.Agent]
+	place = min(place, len(calls))
+	if at := slices.IndexFunc(calls[:place], func(a answered) bool { return a.Hash == call.Hash }); at >= 0 {
+		return answer(-1, calls[at].Answer, nil)
+	}
+	if place < len(calls) && calls[place].Hash == call.Hash {
+		now.Places[call.Agent] = place + 1
+		return answer(place+1, calls[place].Answer, nil)
+	}
+	if why, unfit := g.unfit[call.ID()]; unfit {
+		delete(g.unfit, call.ID())
+		return answer(-1, Answer{Fault: why}, nil)
+	}
+	if place >= g.cfg.MaxCalls {
+		return answer(-1, Answer{Fault: fmt.Sprintf("the agent %s has made %d calls, as many as a game may have "+
+			"(environment.max_calls); report done or fail", call.Agent, place)}, nil)
+	}
+	if _, busy := g.pending[call.Agent]; !busy {
+		g.Calls[call.Agent] = slices.Clip(calls[:place])
+		g.pending[call.Agent] = call
+	}
+	return nil
+}
+
+// faultOf is what is wrong with an ending.
+func (g *game) faultOf(e *Ending) string {
+	if e.Failed != "" {
+		return ""
+	}
+	for _, agent := range slices.Sorted(maps.Keys(e.Rewards)) {
+		if !slices.Contains(g.cfg.Agents, agent) {
+			return fmt.Sprintf("rewards: %s is none of the run's agents, which are %v", agent, g.cfg.Agents)
+		}
+	}
+	for _, agent := range g.cfg.Agents {
+		if _, given := e.Rewards[agent]; !given {
+			return fmt.Sprintf("rewards: there is none for the agent %s; send \"reward\" for all alike, or one for each",
+				agent)
+		}
+	}
+	return ""
+}
+
+// end leaves of the game what its last program has been answered.
+func (g *game) end(places map[string]int) error {
+	if g.over.Failed != "" {
+		return rollout.Fail(rollout.GameFault, rollout.CodeProgram, fmt.Errorf("the program says: %.300s", g.over.Failed))
+	}
+	for agent, calls := range g.Calls {
+		g.Calls[agent] = slices.Clip(calls[:min(places[agent], len(calls))])
+	}
+	return nil
+}
+
+// Turns is how many of an agent's calls the learner has answered.
+func (g *game) Turns(agent string) (n int) {
+	for _, call := range g.Calls[agent] {
+		if call.Policy == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (g *game) Phase() string {
+	n := 1
+	for _, calls := range g.Calls {
+		n += len(calls)
+	}
+	return fmt.Sprintf("c%d", n)
+}
+
+func (g *game) Done() bool { return g.over != nil }
+
+// Prompts asks what the calls ask.
+func (g *game) Prompts() (prompts []episode.Prompt, err error) {
+	for _, agent := range slices.Sorted(maps.Keys(g.pending)) {
+		c := g.pending[agent]
+		prompts = append(prompts, episode.Prompt{Agent: agent, Text: c.Prompt, Messages: c.Chat, Tools: c.Tools,
+			Constraint: c.Hold, MaxTokens: c.Most, Stop: c.Stop, Policy: c.Policy})
+	}
+	return prompts, nil
+}
+
+// Answered keeps an answer until Act.
+func (g *game) Answered(agent string, c rollout.Completion, why error) {
+	if why == nil {
+		g.got[agent] = Answer{Text: c.Text, Finish: c.FinishReason, Prompt: len(c.PromptTokenIDs), Tokens: len(c.TokenIDs)}
+		return
+	}
+	if g.unfit == nil {
+		g.unfit = map[string]string{}
+	}
+	call := g.pending[agent]
+	g.unfit[call.ID()] = "no engine accepts this: " + why.Error()
+}
+
+// Act makes the answers part of the game; the programs have them once that is saved.
+func (g *game) Act(map[string]string) (episode.Outcome, error) {
+	for agent, answer := range g.got {
+		call := g.pending[agent]
+		g.Calls[agent] = append(g.Calls[agent], answered{call.Hash, call.Policy, answer})
+	}
+	return episode.Outcome{Counts: map[string]int64{"calls": int64(len(g.got))}}, nil
+}
+
+func (g *game) Checkpoint() ([]byte, error) { return json.Marshal(g.played) }
+
+// Result is what the program has reported.
+func (g *game) Result() (episode.Result, error) {
+	if g.over == nil {
+		return episode.Result{}, errors.New("external: the game is not over")
+	}
+	return episode.Result{Rewards: g.over.Rewards, Truncated: g.over.Truncated}, nil
+}

@@ -1,0 +1,344 @@
+// Package mailbox is where programs elsewhere meet the games that they play: in Redis, so that any server takes a call
+// and any worker answers it, and both may die meanwhile. A run's games that are open are in a sorted set, by when their
+// leases end; each has a hash with its program's calls. Start reading at Box.
+package mailbox
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/game/external"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/redisscript"
+)
+
+var (
+	//go:embed look.lua
+	lookText string
+	//go:embed lease.lua
+	leaseText string
+	//go:embed post.lua
+	postText string
+	//go:embed answer.lua
+	answerText string
+
+	lookScript   = redisscript.New(lookText)
+	leaseScript  = redisscript.New(leaseText)
+	postScript   = redisscript.New(postText)
+	answerScript = redisscript.New(answerText)
+)
+
+// Bounds of what is kept, and of how long a game may be without its worker before it is offered no more.
+const (
+	kept       = time.Hour       // after the last look or call
+	keepAnswer = 2 * time.Minute // for a call that is sent again
+	absent     = 15 * time.Second
+)
+
+// Box is the mailbox of all games. It is one to a process.
+type Box struct {
+	rdb    redis.UniversalClient
+	prefix string
+
+	mu      sync.Mutex
+	waiting map[string][]chan struct{} // by what they wait for: a game, or a run
+	hearing bool
+}
+
+var _ external.Mail = (*Box)(nil)
+
+// New makes a Box; it does not connect.
+func New(rdb redis.UniversalClient, prefix string) *Box {
+	if prefix == "" {
+		prefix = "millrace"
+	}
+	return &Box{rdb: rdb, prefix: prefix, waiting: map[string][]chan struct{}{}}
+}
+
+func (b *Box) key(run rollout.RunName, rest string) string {
+	return b.prefix + ":{" + string(run) + "}:external:" + rest
+}
+
+// keys are those of a game: the run's open games, when their workers looked last, and the game's own.
+func (b *Box) keys(ref rollout.EpisodeRef) []string {
+	return []string{b.key(ref.Run, "open"), b.key(ref.Run, "seen"), b.key(ref.Run, "game:"+member(ref))}
+}
+
+// member is what a game is called within its run.
+func member(ref rollout.EpisodeRef) string { return fmt.Sprintf("%d-%d", ref.Seq, ref.Sample) }
+
+// Name is what programs call a game.
+func Name(ref rollout.EpisodeRef) string { return member(ref) }
+
+// ReadName reads what Name has written.
+func ReadName(run rollout.RunName, name string) (rollout.EpisodeRef, error) {
+	seq, sample, _ := strings.Cut(name, "-")
+	return rollout.ParseEpisodeRef(string(run) + "/" + seq + "/" + sample)
+}
+
+func (b *Box) channel() string { return b.prefix + ":mail" }
+
+// Look is what a game's worker does.
+func (b *Box) Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte) (external.Standing, error) {
+	got, err := lookScript.Run(ctx, b.rdb, b.keys(ref), member(ref), kept.Milliseconds(), scenario, b.channel(),
+		string(ref.Run)).Slice()
+	if err != nil {
+		return external.Standing{}, trouble("look for calls", err)
+	}
+	now, _ := got[0].(int64)
+	ends, _ := got[1].(int64)
+	fields, _ := got[2].([]any)
+	s := external.Standing{Now: now, Leased: ends > now, Places: map[string]int{}}
+	order := map[string]int{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		value, _ := fields[i+1].(string)
+		if err := take(&s, name, value, order); err != nil {
+			return s, fmt.Errorf("mail of %s: %s: %w", ref, name, err)
+		}
+	}
+	slices.SortFunc(s.Calls, func(x, y external.Call) int { return order[x.ID()] - order[y.ID()] })
+	return s, nil
+}
+
+// take reads one field of a game's hash.
+func take(s *external.Standing, name, value string, order map[string]int) (err error) {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch kind {
+	case "lease":
+		s.Lease = value
+	case "over":
+		err = json.Unmarshal([]byte(value), &s.Over)
+	case "at":
+		s.Places[rest], err = strconv.Atoi(value)
+	case "call":
+		var call external.Call
+		number, text, _ := strings.Cut(value, " ")
+		if err = json.Unmarshal([]byte(text), &call); err == nil {
+			order[call.ID()], err = strconv.Atoi(number)
+			s.Calls = append(s.Calls, call)
+		}
+	}
+	return err
+}
+
+// Answer is what a game's worker does with a call.
+func (b *Box) Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call external.Call, place int,
+	a external.Answer, over *external.Ending) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	ending := []byte{}
+	if over != nil {
+		if ending, err = json.Marshal(over); err != nil {
+			return err
+		}
+	}
+	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
+	err = answerScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), "at:"+call.Agent, place, text,
+		keepAnswer.Milliseconds(), ending, b.channel(), ref.String()).Err()
+	return trouble("answer a call", err)
+}
+
+func (b *Box) answerKey(ref rollout.EpisodeRef, lease, id string) string {
+	return b.key(ref.Run, "game:"+member(ref)+":"+lease+":"+id)
+}
+
+// Leased is a game that a program may play.
+type Leased struct {
+	Ref      rollout.EpisodeRef
+	Scenario json.RawMessage
+	Times    int64 // that it was leased, this one included
+}
+
+// Lease gives a program the game of a run that has been open for longest; nil: none is open. The lease is known to the
+// program alone.
+func (b *Box) Lease(ctx context.Context, run rollout.RunName, lease string, ttl time.Duration) (*Leased, error) {
+	got, err := leaseScript.Run(ctx, b.rdb, []string{b.key(run, "open"), b.key(run, "seen")}, lease, ttl.Milliseconds(),
+		absent.Milliseconds(), b.key(run, "game:"), kept.Milliseconds()).Slice()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, trouble("lease a game", err)
+	}
+	name, _ := got[0].(string)
+	scenario, _ := got[1].(string)
+	times, _ := got[2].(int64)
+	ref, err := ReadName(run, name)
+	return &Leased{Ref: ref, Scenario: json.RawMessage(scenario), Times: times}, err
+}
+
+// What becomes of a call that is posted, beside its being answered.
+var (
+	ErrEnded  = errors.New("the lease has ended")
+	ErrOver   = errors.New("the game is over")
+	ErrAbsent = errors.New("no worker plays the game at the moment")
+)
+
+// Holds fails with ErrEnded unless the lease is the one that a game has.
+func (b *Box) Holds(ctx context.Context, ref rollout.EpisodeRef, lease string) error {
+	holder, err := b.rdb.HGet(ctx, b.keys(ref)[2], "lease").Result()
+	if errors.Is(err, redis.Nil) || err == nil && holder != lease {
+		return ErrEnded
+	}
+	return trouble("look for a lease", err)
+}
+
+// Post puts a call into a game's mail unless it is there, and returns its answer if there is one; nil: not yet. Each
+// time the lease goes on for ttl. An empty call says no more than that the program lives.
+func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, ttl time.Duration,
+	call external.Call) (*external.Answer, error) {
+	var text []byte
+	hash := ""
+	if call.Hash != "" {
+		text, _ = json.Marshal(call) // it was made of JSON
+	}
+	if call.End != nil {
+		hash = call.Hash
+	}
+	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
+	got, err := postScript.Run(ctx, b.rdb, keys, member(ref), lease, ttl.Milliseconds(), "call:"+call.ID(), text,
+		absent.Milliseconds(), kept.Milliseconds(), b.channel(), ref.String()).Slice()
+	if err != nil {
+		return nil, trouble("post a call", err)
+	}
+	said, _ := got[0].(string)
+	var more string
+	if len(got) > 1 {
+		more, _ = got[1].(string)
+	}
+	switch said {
+	case "ended":
+		return nil, ErrEnded
+	case "over":
+		var over external.Ending
+		if err := json.Unmarshal([]byte(more), &over); err == nil && hash != "" && over.Hash == hash {
+			return &external.Answer{}, nil // the same end again
+		}
+		return nil, fmt.Errorf("%w%s", ErrOver, because(over.Failed))
+	case "absent":
+		return nil, ErrAbsent
+	case "answer":
+		var a external.Answer
+		err := json.Unmarshal([]byte(more), &a)
+		return &a, err
+	}
+	return nil, nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// Await calls look again and again, whenever something may have changed for the game, until there is no more to wait
+// for.
+func (b *Box) Await(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error {
+	return b.await(ctx, ref.String(), look)
+}
+
+// AwaitOpen does so for the games of a run that are open.
+func (b *Box) AwaitOpen(ctx context.Context, run rollout.RunName, look func() (more bool, err error)) error {
+	return b.await(ctx, string(run), look)
+}
+
+func (b *Box) await(ctx context.Context, what string, look func() (more bool, err error)) error {
+	woken := make(chan struct{}, 1)
+	b.mu.Lock()
+	b.waiting[what] = append(b.waiting[what], woken)
+	if !b.hearing {
+		b.hearing = true
+		go b.hear()
+	}
+	b.mu.Unlock()
+	defer b.leave(what, woken)
+	ticker := time.NewTicker(external.LookEvery)
+	defer ticker.Stop()
+	for {
+		if more, err := look(); err != nil || !more {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-woken:
+		case <-ticker.C: // what was told may have been lost
+		}
+	}
+}
+
+func (b *Box) leave(what string, woken chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting[what] = slices.DeleteFunc(b.waiting[what], func(c chan struct{}) bool { return c == woken })
+	if len(b.waiting[what]) == 0 {
+		delete(b.waiting, what)
+	}
+}
+
+// idle is for how long nobody need wait before the process hears of changes no more.
+const idle = 30 * time.Second
+
+// hear wakes who waits for what has changed, until nobody has waited for a while.
+func (b *Box) hear() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	heard := b.rdb.Subscribe(ctx, b.channel())
+	defer heard.Close()
+	messages := heard.Channel()
+	ticker := time.NewTicker(idle)
+	defer ticker.Stop()
+	for {
+		select {
+		case message, open := <-messages:
+			if !open {
+				b.mu.Lock()
+				b.hearing = false
+				b.mu.Unlock()
+				return
+			}
+			b.wake(message.Payload)
+		case <-ticker.C:
+			b.mu.Lock()
+			if len(b.waiting) == 0 {
+				b.hearing = false
+				b.mu.Unlock()
+				return
+			}
+			b.mu.Unlock()
+		}
+	}
+}
+
+func (b *Box) wake(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.waiting[what] {
+		select {
+		case c <- struct{}{}:
+		default: // it will look anyway
+		}
+	}
+}
+
+// trouble is an error of Redis as one that passes.
+func trouble(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return rollout.Fail(rollout.Retryable, rollout.CodeEnvironmentUnavailable, fmt.Errorf("%s: %w", doing, err))
+}
