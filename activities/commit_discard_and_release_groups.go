@@ -80,6 +80,8 @@ func assemble(in CommitInput, episodes []rollout.Episode, now time.Time) rollout
 		MaxVersion: plan.Version,
 		Samples:    len(episodes),
 		Failed:     plan.Samples + plan.Oversample - in.Cancelled - len(episodes),
+		Cancelled:  in.Cancelled,
+		Counts:     map[string]int64{},
 		Times:      rollout.GroupTimes{LaunchedAt: plan.LaunchedAt, ReadyAt: now},
 	}
 	asked := false
@@ -92,6 +94,9 @@ func assemble(in CommitInput, episodes []rollout.Episode, now time.Time) rollout
 		g.QueueSec = append(g.QueueSec, ep.QueueSec)
 		g.EnvSec = append(g.EnvSec, ep.EnvSec)
 		g.Phases = append(g.Phases, ep.Phases)
+		for name, n := range ep.Counts {
+			g.Counts[name] += n
+		}
 		if g.Times.StartedAt.IsZero() || ep.StartedAt.Before(g.Times.StartedAt) {
 			g.Times.StartedAt = ep.StartedAt
 		}

@@ -41,6 +41,7 @@ type Group struct {
 	MaxVersion   PolicyVersion `json:"policy_version_max"`
 	Samples      int           `json:"samples"` // episodes in it
 	Failed       int           `json:"failed"`  // episodes that were given up
+	Cancelled    int           `json:"-"`       // episodes that were cancelled because others sufficed
 	Times        GroupTimes    `json:"times"`
 	Usage        Usage         `json:"usage"`
 	EpisodeSec   []float64     `json:"episode_seconds"`  // start to finish of each episode, by sample
@@ -49,6 +50,8 @@ type Group struct {
 	EnvSec       []float64     `json:"env_seconds"`      // Episode.EnvSec by sample
 	Phases       []int         `json:"phases,omitempty"` // Episode.Phases by sample
 	Trajectories []Trajectory  `json:"trajectories"`
+	// Counts are Episode.Counts, summed. Like Cancelled they are for the step's record, and not kept with the group.
+	Counts map[string]int64 `json:"-"`
 }
 
 // Batch is the groups claimed for one step: the same groups whenever the step is claimed again.

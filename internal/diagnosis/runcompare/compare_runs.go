@@ -68,6 +68,8 @@ type measured struct {
 	good       better
 	of         func(s *Side) []float64
 	part       bool // seconds of the step time
+	// interval is the mean where its error does not follow from the values as they are.
+	interval func(s *Side) stat.Interval
 }
 
 // Compare holds a beside b.
@@ -76,11 +78,11 @@ func Compare(a, b Side) Comparison {
 		Verdicts: [2]string{a.Verdict, b.Verdict}, Steps: [2]int{len(a.Steps), len(b.Steps)}}
 	stepA, stepB := stat.Mean(stepSeconds(&a), confidence).Mean, stat.Mean(stepSeconds(&b), confidence).Mean
 	for _, m := range measures(&a, &b) {
-		va, vb := m.of(&a), m.of(&b)
-		if len(va) == 0 || len(vb) == 0 {
+		ia, ib := m.mean(&a), m.mean(&b)
+		if ia.N == 0 || ib.N == 0 {
 			continue
 		}
-		one := compare(m, va, vb)
+		one := compare(m, ia, ib)
 		if one.same() || m.part && one.negligible(stepA, stepB) {
 			continue
 		}
@@ -109,8 +111,15 @@ func (m Measure) negligible(stepA, stepB float64) bool {
 	return math.Abs(m.A.Mean) < stepA/1000 && math.Abs(m.B.Mean) < stepB/1000
 }
 
-func compare(m measured, va, vb []float64) Measure {
-	out := Measure{Name: m.name, Unit: m.unit, A: of(va), B: of(vb)}
+func (m measured) mean(s *Side) stat.Interval {
+	if m.interval != nil {
+		return m.interval(s)
+	}
+	return of(m.of(s))
+}
+
+func compare(m measured, a, b stat.Interval) Measure {
+	out := Measure{Name: m.name, Unit: m.unit, A: a, B: b}
 	out.Diff = difference(out.A, out.B)
 	if out.A.Mean != 0 {
 		out.Ratio = out.Diff.Mean / math.Abs(out.A.Mean)

@@ -4,7 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/millrace/millrace/internal/diagnosis/runcurve"
 	"github.com/millrace/millrace/internal/game/gamelist"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -33,7 +35,7 @@ func measures(a, b *Side) []measured {
 		{name: "slots in use", unit: "%",
 			of: perStep(func(r record) float64 { return 100 * r.Service.Fleet.SlotShare })},
 		{name: "engines per step", unit: "h", good: lower, of: perStep(engineHours)},
-		{name: "reward", unit: "", good: higher, of: perGameOf(func(g gamelist.Game) *float64 { return g.Reward })},
+		{name: "reward", unit: "", good: higher, interval: reward},
 		{name: "game length", unit: "phases", of: perGameOf(func(g gamelist.Game) *float64 {
 			phases := float64(g.Phases)
 			return &phases
@@ -107,6 +109,16 @@ func perGameOf(of func(gamelist.Game) *float64) func(*Side) []float64 {
 		}
 		return values
 	}
+}
+
+// reward is the mean of the games that were trained on: those of one group are alike, so that groups are what counts.
+func reward(s *Side) stat.Interval {
+	var all stat.GroupedMean
+	for _, r := range s.Steps {
+		step := runcurve.StepOf(r)
+		all = all.Add(step.Played().Reward)
+	}
+	return all.Interval(confidence)
 }
 
 // failures is one figure: how they are spread over the games is not kept.

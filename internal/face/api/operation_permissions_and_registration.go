@@ -81,6 +81,7 @@ func (s *Server) registerOperations() {
 	huma.Register(s.api, s.operation("send-heartbeat"), s.heartbeat)
 	answered(s, "list-steps", s.listSteps)
 	answered(s, "show-step", s.showStep)
+	answered(s, "show-curve", s.showCurve)
 	answered(s, "publish-policy", s.publish)
 	answered(s, "list-policies", s.listPolicies)
 	answered(s, "show-policy", s.showPolicy)

@@ -31,6 +31,7 @@ func FuzzRequests(f *testing.F) {
 		{"GET", "/v1/runs/demo", "", "Accept", "a/b; ,c"},
 		{"GET", "/v1/runs/demo/steps", "from=1&limit=1000", "", ""},
 		{"GET", "/v1/runs/demo/steps", "from=-1&limit=0", "", ""},
+		{"GET", "/v1/runs/demo/curve", "by=time&points=1000", "", ""},
 		{"GET", "/v1/runs/demo/events", "after=1700000000000-0&limit=10", "Last-Event-ID", "1700000000000-0"},
 		{"GET", "/v1/events", "after=%00", "Accept", "text/event-stream"},
 		{"GET", "/v1/runs/..%2F..%2Fetc/games/0/0", "", "", ""},

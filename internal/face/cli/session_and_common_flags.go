@@ -13,6 +13,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,21 +33,21 @@ func (s *session) flags(cmd *cobra.Command) {
 	f.StringVar(&s.server, "server", "", "URL of the API (default $MILLRACE_SERVER, else "+apiclient.DefaultServer+")")
 	f.StringVarP(&s.format, "output", "o", "table", "table, json or yaml; for what goes on, ndjson too")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if s.format == "ndjson" && cmd.Annotations[lines] != "" {
-			return nil
-		}
-		if !slices.Contains([]string{"table", "json", "yaml"}, s.format) {
-			return Usage("-o %s: use table, json or yaml", s.format)
+		known := append([]string{"table", "json", "yaml"}, strings.Fields(cmd.Annotations[formats])...)
+		if !slices.Contains(known, s.format) {
+			last := len(known) - 1
+			return Usage("-o %s: use %s or %s", s.format, strings.Join(known[:last], ", "), known[last])
 		}
 		return nil
 	}
 }
 
-// lines annotates commands that can write a line of JSON for everything they see.
-const lines = "lines"
+// formats annotates commands with the formats that they can write beside those that all can.
+const formats = "formats"
 
+// withLines marks a command that can write a line of JSON for everything it sees.
 func withLines(cmd *cobra.Command) *cobra.Command {
-	cmd.Annotations = map[string]string{lines: "ndjson"}
+	cmd.Annotations = map[string]string{formats: "ndjson"}
 	return cmd
 }
 

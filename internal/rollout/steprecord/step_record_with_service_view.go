@@ -94,6 +94,11 @@ type ServiceView struct {
 	ZeroVarianceGroups    int         `json:"zero_variance_groups"` // groups of the batch in which all advantages are zero
 	Trajectories          int         `json:"trajectories"`
 	Groups                []GroupView `json:"groups"`
+	// Results is what came of the games of the batch, by the oldest version that played them, the oldest first. It stays
+	// when the record's groups go; none: the step is not completed, or its record is older than this field.
+	Results []VersionResults `json:"results,omitempty"`
+	// DroppedSoFar is the groups that the run had dropped by then, by why. None: there are none, or the record is older.
+	DroppedSoFar map[rollout.Code]int64 `json:"dropped_so_far,omitempty"`
 	// StarvedBy is the seconds that the trainer waited for the batch, by what the missing groups were doing. They add
 	// up to WaitSec once the service has compared them with the trainer's report, moments after the step is completed.
 	StarvedBy map[StarvationCause]float64 `json:"starved_by,omitempty"`
@@ -117,6 +122,9 @@ type GroupView struct {
 	ZeroVariance bool                  `json:"zero_variance,omitempty"` // all advantages are zero
 	// Rewards is the mean reward of each game's trajectories, by sample.
 	Rewards []float64 `json:"rewards,omitempty"`
+	// AgentRewards is the rewards of each agent by sample, of groups with several.
+	AgentRewards map[string][]float64 `json:"agent_rewards,omitempty"`
+	Tally        Tally                `json:"tally,omitzero"`
 	// Trained is what of it is trained on, in numbers.
 	Trained TrainedOn `json:"trained,omitzero"`
 }
@@ -124,7 +132,8 @@ type GroupView struct {
 // ViewOf is a group without its tokens.
 func ViewOf(g *rollout.Group) GroupView {
 	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases,
-		rollout.HasZeroVariance(g.Trajectories), gameRewards(g.Trajectories), trainedOn(g.Trajectories)}
+		rollout.HasZeroVariance(g.Trajectories), gameRewards(g.Trajectories), agentRewards(g.Trajectories), tallyOf(g),
+		trainedOn(g.Trajectories)}
 }
 
 // gameRewards is the mean reward of each game's trajectories, in the order of the samples.

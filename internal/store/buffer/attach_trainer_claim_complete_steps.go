@@ -242,17 +242,21 @@ func (s *Store) Complete(ctx context.Context, run rollout.RunName, step rollout.
 	known["generation"] = fmt.Sprint(int64(generation))
 	known["report"], known["fleet"] = string(reportText), string(fleetText)
 	known["completed"], known["done"] = stamp(now), "1"
-	fact, err := completedFact(run, step, now, known)
+	completed, err := recordOf(step, known)
 	if err != nil {
 		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
-	granted, err := readStamp(known["granted"])
+	results, err := addResults(&completed.Service)
+	if err != nil {
+		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
+	}
+	fact, err := completedFact(run, now, completed)
 	if err != nil {
 		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}
 	floor := s.known.floor(run)
 	r, err := s.eval(ctx, completeScript, run, int64(step), int64(generation), stamp(now), reportText, fleetText,
-		s.retain, views, s.detail, fact, floor[0], floor[1], now.Sub(granted).Seconds())
+		s.retain, views, s.detail, fact, floor[0], floor[1], now.Sub(completed.Service.GrantedAt).Seconds(), results)
 	if err != nil {
 		return steprecord.StepRecord{}, false, fmt.Errorf("complete step: %w", err)
 	}

@@ -31,13 +31,9 @@ func claimedFact(run rollout.RunName, step rollout.Step, now time.Time) ([]byte,
 }
 
 // completedFact is the fact of a completed step, with its kept record.
-func completedFact(run rollout.RunName, step rollout.Step, now time.Time, kept map[string]string) ([]byte, error) {
-	record, err := recordOf(step, kept)
-	if err != nil {
-		return nil, err
-	}
+func completedFact(run rollout.RunName, now time.Time, record steprecord.StepRecord) ([]byte, error) {
 	return telemetry.Encode(telemetry.Event{
-		At: now, Run: run, Key: fmt.Sprintf("%s/step/%d", run, step), Body: telemetry.StepCompleted{Record: record},
+		At: now, Run: run, Key: fmt.Sprintf("%s/step/%d", run, record.Step), Body: telemetry.StepCompleted{Record: record},
 	})
 }
 

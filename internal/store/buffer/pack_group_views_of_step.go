@@ -1,6 +1,9 @@
 package buffer
 
 import (
+	"encoding/json"
+
+	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/store/buffer/pack"
 )
 
@@ -11,6 +14,16 @@ func packedViews(views string) ([]byte, error) {
 		return nil, nil
 	}
 	return pack.Bytes([]byte(views))
+}
+
+// addResults sums up the groups of a step about to be completed, and packs that: it is kept longer than they.
+func addResults(v *steprecord.ServiceView) ([]byte, error) {
+	v.Results = v.Played()
+	text, err := json.Marshal(v.Results)
+	if err != nil || len(v.Results) == 0 {
+		return nil, err
+	}
+	return pack.Bytes(text)
 }
 
 func unpackViews(s string) (string, error) {

@@ -150,12 +150,23 @@ func recordOf(step rollout.Step, f map[string]string) (steprecord.StepRecord, er
 	if err != nil {
 		return record, fmt.Errorf("record of step %d: engines: %w", step, err)
 	}
+	results, err := unpackViews(f["results"])
+	if err != nil {
+		return record, fmt.Errorf("record of step %d: results: %w", step, err)
+	}
+	for drops := words(f["drops"]); len(drops) > 1; drops = drops[2:] {
+		if v.DroppedSoFar == nil {
+			v.DroppedSoFar = map[rollout.Code]int64{}
+		}
+		v.DroppedSoFar[rollout.Code(drops.str(0))] = drops.int(1)
+	}
 	for _, part := range []struct {
 		name, text string
 		into       any
 	}{
 		{"groups", views, &v.Groups}, {"report", f["report"], &record.Trainer}, {"fleet", f["fleet"], &v.Fleet},
 		{"starved", f["starved"], &v.StarvedBy}, {"engines", engines, &v.Engines},
+		{"results", results, &v.Results},
 	} {
 		if part.text == "" {
 			continue

@@ -209,7 +209,22 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		for k, want := range []int{0, 0, 2, 2} {
 			expect(t, fmt.Sprintf("groups of step %d", k), len(records[k].Service.Groups), want)
 			expect(t, "trajectories", records[k].Service.Trajectories, 8)
+			results := records[k].Service.Results
+			expect(t, "results that stay", []int{len(results), results[0].Groups, results[0].Lengths}, []int{1, 2, 4})
 		}
+	},
+	"a record tells of the groups dropped until then": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 3))
+		f.ready(0, 0)
+		f.claim(0, 0)
+		f.queue(1, 3)
+		f.ok(f.Discard(f.ctx, ref(1), rollout.CodeStale))
+		f.ok(f.Discard(f.ctx, ref(2), rollout.CodeZeroVariance))
+		expect(t, "before", len(f.complete(0, 0).Service.DroppedSoFar), 0)
+		f.ready(0, 3)
+		f.claim(1, 0)
+		expect(t, "then", f.complete(1, 0).Service.DroppedSoFar, map[rollout.Code]int64{rollout.CodeStale: 1,
+			rollout.CodeZeroVariance: 1})
 	},
 	"a record is acknowledged once": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 3))

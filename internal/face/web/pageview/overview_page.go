@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/chart"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -224,11 +225,14 @@ func rewardTrend(steps []runhistory.Step) (string, template.HTML) {
 	var values []float64
 	for from := 0; from < len(steps); {
 		to := min(len(steps), from+max(1, (len(steps)+sparkPoints-1)/sparkPoints))
-		var mean runhistory.Mean
+		var mean stat.GroupedMean
 		for _, s := range steps[from:to] {
 			mean = mean.Add(s.Reward)
 		}
-		values, from = append(values, mean.Value()), to
+		if mean.N == 0 {
+			mean.Mean = math.NaN()
+		}
+		values, from = append(values, mean.Mean), to
 	}
 	n := len(values)
 	if n == 0 || math.IsNaN(values[n-1]) {

@@ -6,63 +6,48 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/diagnosis/runcurve"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
-	"github.com/millrace/millrace/internal/rollout"
 )
 
-// versionReward is the reward of the games that neighbouring versions played.
-type versionReward struct {
-	first, last rollout.PolicyVersion
-	at          float64 // when games of the first were trained on first
-	reward      runhistory.Mean
-}
-
-// rewards is the reward by version over all steps of the window, neighbouring versions as one where there are many.
-func rewards(buckets []bucket) []versionReward {
-	var all []versionReward
-	for _, b := range buckets {
-		for i := range b.steps {
-			s := &b.steps[i]
-			for _, v := range s.ByVersion {
-				k, found := slices.BinarySearchFunc(all, v.Version, func(r versionReward, v rollout.PolicyVersion) int {
-					return int(r.first - v)
-				})
-				if !found {
-					all = slices.Insert(all, k, versionReward{first: v.Version, last: v.Version, at: sec(s.At)})
-				}
-				all[k].reward = all[k].reward.Add(v.Reward)
-			}
-		}
+// reward is the run's curve by policy version, each point at the time when games of the version were first trained on.
+func (w Window) reward(steps []runhistory.Step) Panel {
+	p := plot{id: "reward", title: "Reward by policy version", whole: true, interval: true,
+		lines: []Legend{{"c", "mean reward"}}, says: "Mean of the games that a version played, with its 95 % interval: " +
+			"groups count as independent, games of one group do not. Dropped are the groups that left while the trainer had " +
+			"the version; they are in no mean. Where all sides are trained, their rewards add up to the same in every game, " +
+			"and the mean says little.",
+		beside: []string{"low", "high", "spread within groups", "games", "groups", "equal rewards, %",
+			"tokens a turn", "invalid answers, %", "cut answers, %", "truncated games, %", "game length", "groups dropped",
+			"games cancelled or given up"}}
+	rows := make([]runcurve.Step, len(steps))
+	for i := range steps {
+		rows[i] = steps[i].Curve
 	}
-	per := max(1, (len(all)+mostBuckets-1)/mostBuckets)
-	var joined []versionReward
-	for i, r := range all {
-		if i%per == 0 {
-			joined = append(joined, r)
-			continue
+	for _, r := range runcurve.Of("", rows, runcurve.Asked{By: runcurve.ByVersion, Most: mostBuckets, From: w.From,
+		To: w.To}).Points {
+		name := fmt.Sprintf("version %d", r.First)
+		if r.Last != r.First {
+			name = fmt.Sprintf("versions %d to %d", r.First, r.Last)
 		}
-		last := &joined[len(joined)-1]
-		last.last, last.reward = r.last, last.reward.Add(r.reward)
-	}
-	return joined
-}
-
-// rewardByVersion is the mean reward of each version's games with its interval, at the time when games of it were first
-// trained on.
-func (w Window) rewardByVersion(buckets []bucket) Panel {
-	p := plot{id: "reward", title: "Reward by policy version", interval: true, lines: []Legend{{"c", "mean reward"}},
-		says: "Mean of the games that a version played, with the 95 % interval of the mean, at the time when the first " +
-			"of them were trained on. Where all sides are trained, their rewards add up to the same in every game, and " +
-			"the mean says little.", beside: []string{"low", "high", "games"}}
-	for _, r := range rewards(buckets) {
-		name := fmt.Sprintf("version %d", r.first)
-		if r.last != r.first {
-			name = fmt.Sprintf("versions %d to %d", r.first, r.last)
+		mean, half := math.NaN(), 0.0
+		if r.Reward != nil {
+			mean, half = r.Reward.Mean, max(0, r.Reward.Half)
 		}
-		mean, half := r.reward.Value(), r.reward.Interval()
-		p.parts = append(p.parts, w.around(r.at, name, mean, mean-half, mean+half, float64(r.reward.Count)))
+		p.parts = append(p.parts, w.around(sec(r.From), name, mean, mean-half, mean+half, known(r.Spread, 1),
+			float64(r.Games), float64(r.Groups), known(r.ZeroVariance, 100), known(r.TokensPerTurn, 1), known(r.Invalid, 100),
+			known(r.Cut, 100), known(r.Truncated, 100), known(r.Length, 1), float64(r.DroppedGroups()),
+			float64(r.Cancelled+r.Failed)))
 	}
 	return w.draw(p)
+}
+
+// known is a figure in a unit that is so many times smaller; not a number where it is not known.
+func known(v *float64, times float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v * times
 }
 
 // The ends of names by which a trainer tells an evaluation's interval, beside the evaluation itself: both ends, or the

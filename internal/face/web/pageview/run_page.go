@@ -157,7 +157,7 @@ func panelsOf(in RunInput) []Panel {
 	var panels []Panel
 	if len(buckets) > 0 {
 		flags := w.flags(happeningsOf(in), jumps(in.Report, history.Steps))
-		panels = append(panels, w.stepTime(buckets, flags))
+		panels = append(panels, w.reward(history.Steps), w.stepTime(buckets, flags))
 	}
 	panels = append(panels, w.buffer(history.Steps, history.Facts.Levels))
 	if len(buckets) > 0 {
@@ -165,7 +165,7 @@ func panelsOf(in RunInput) []Panel {
 	}
 	panels = append(panels, w.tokenRates(history.Facts.Rates)...)
 	if len(buckets) > 0 {
-		panels = append(panels, w.rewardByVersion(buckets), w.zeroVariance(buckets))
+		panels = append(panels, w.zeroVariance(buckets))
 		panels = append(panels, w.evaluations(history.Steps)...)
 		panels = append(panels, w.gameLengths(buckets))
 	}

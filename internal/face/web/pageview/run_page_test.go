@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -25,14 +26,14 @@ func steps(n int) []runhistory.Step {
 	for i := range n {
 		s := runhistory.Step{No: rollout.Step(i), Version: rollout.PolicyVersion(i), Sec: 10, Groups: 8, Depth: 2,
 			GroupsPerStep: 8, Engines: 2, LengthMean: 6, LengthMax: 9, ZeroVariance: 2,
-			Reward: runhistory.Mean{Count: 2, Sum: 1, SumSq: 0.6}}
-		s.ByVersion = []runhistory.VersionMean{{Version: s.Version, Reward: s.Reward}}
+			Reward: stat.OneGroup([]float64{0.4, 0.6})}
+		s.Curve.Results = []steprecord.VersionResults{{Version: s.Version, Results: steprecord.Results{Reward: s.Reward}}}
 		s.Phases[3] = 10
 		if i%10 == 9 {
 			s.Sec, s.Phases[0], s.StarvedSec = 20, 10, 10
 		}
 		now = now.Add(time.Duration(s.Sec) * time.Second)
-		s.At = now
+		s.At, s.Curve.At = now, now
 		all = append(all, s)
 	}
 	return all

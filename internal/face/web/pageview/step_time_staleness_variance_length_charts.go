@@ -87,7 +87,7 @@ func (w Window) zeroVariance(buckets []bucket) Panel {
 }
 
 func (w Window) gameLengths(buckets []bucket) Panel {
-	known := func(v float64) float64 {
+	played := func(v float64) float64 {
 		if v > 0 {
 			return v
 		}
@@ -95,10 +95,10 @@ func (w Window) gameLengths(buckets []bucket) Panel {
 	}
 	all := []line[bucket]{
 		{"mean", "a", func(b bucket) float64 {
-			return known(b.mean(func(s *runhistory.Step) float64 { return s.LengthMean }))
+			return played(b.mean(func(s *runhistory.Step) float64 { return s.LengthMean }))
 		}},
 		{"longest", "b", func(b bucket) float64 {
-			return known(b.max(func(s *runhistory.Step) float64 { return float64(s.LengthMax) }))
+			return played(b.max(func(s *runhistory.Step) float64 { return float64(s.LengthMax) }))
 		}}}
 	return w.draw(plot{id: "game-lengths", title: "Length of the games that were trained on", says: "In phases.",
 		unit: "phases", lines: legends(all), parts: overSteps(buckets, all)})

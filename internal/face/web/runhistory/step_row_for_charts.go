@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/diagnosis/runcurve"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -28,8 +30,8 @@ type Step struct {
 	GroupsPerStep int
 	ReadyDepth    float64
 
-	Reward       Mean          // of the games
-	ByVersion    []VersionMean // the same by the oldest version that played them
+	Reward       stat.GroupedMean // of the games
+	Curve        runcurve.Step    // without the agents of games
 	Groups       int
 	ZeroVariance int
 	LengthMean   float64 // of the games, in phases; 0: not known
@@ -87,31 +89,18 @@ func RowOf(r steprecord.StepRecord) Step {
 	for i, p := range steprecord.Phases() {
 		row.Phases[i] = phases[p]
 	}
-	games, length := 0, 0
-	for i := range v.Groups {
-		g := &v.Groups[i]
-		row.Tokens = row.Tokens.Add(g.Usage)
-		for _, reward := range g.Rewards {
-			one := Mean{1, reward, reward * reward}
-			row.Reward = row.Reward.Add(one)
-			row.addVersion(g.MinVersion, one)
-		}
-		for _, n := range g.Phases {
-			games, length, row.LengthMax = games+1, length+n, max(row.LengthMax, n)
-		}
+	row.Curve = runcurve.StepOf(r)
+	row.Curve.Results = slices.Clone(row.Curve.Results)
+	for i := range row.Curve.Results {
+		row.Curve.Results[i].Agents = nil
 	}
-	if games > 0 {
-		row.LengthMean = float64(length) / float64(games)
+	played := row.Curve.Played()
+	row.Reward, row.LengthMax = played.Reward, played.Longest
+	if played.Lengths > 0 {
+		row.LengthMean = float64(played.Phases) / float64(played.Lengths)
+	}
+	for i := range v.Groups {
+		row.Tokens = row.Tokens.Add(v.Groups[i].Usage)
 	}
 	return row
-}
-
-func (s *Step) addVersion(version rollout.PolicyVersion, reward Mean) {
-	for i := range s.ByVersion {
-		if s.ByVersion[i].Version == version {
-			s.ByVersion[i].Reward = s.ByVersion[i].Reward.Add(reward)
-			return
-		}
-	}
-	s.ByVersion = append(s.ByVersion, VersionMean{version, reward})
 }

@@ -68,6 +68,14 @@ func (b *Buffer) grant(of []*group, now time.Time) *Batch {
 		Groups:     make([]steprecord.GroupView, 0, len(of)),
 	}}
 	v := &batch.View
+	for key, n := range b.departures {
+		if key.code != steprecord.Trained && *n > 0 {
+			if v.DroppedSoFar == nil {
+				v.DroppedSoFar = map[rollout.Code]int64{}
+			}
+			v.DroppedSoFar[key.code] += *n
+		}
+	}
 	var behind, flying int64
 	seqs := make([]rollout.GroupSeq, len(of))
 	for i, g := range of {

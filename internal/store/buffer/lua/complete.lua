@@ -1,5 +1,6 @@
 -- ARGV: step, generation, now, report, fleet, completed steps to retain, the views packed or '', records to keep them in,
--- the fact, era and serial of the account as the caller knows it, seconds since the step's batch was granted
+-- the fact, era and serial of the account as the caller knows it, seconds since the step's batch was granted, the results
+-- of its games packed
 --> ok now:int record:pairs mark:ints
 --> unconfirmed why:text
 --> fenced generation:int
@@ -29,6 +30,7 @@ for _, seq in ipairs(groups_of(k)) do
   call('HINCRBY', run, 'completed', 1)
 end
 call('HSET', key, 'generation', generation, 'report', ARGV[4], 'fleet', ARGV[5], 'completed', ARGV[3], 'done', 1)
+if ARGV[13] ~= '' then call('HSET', key, 'results', ARGV[13]) end
 if ARGV[7] ~= '' then call('HSET', key, 'views', ARGV[7]) end
 call('HDEL', step_key(k - tonumber(ARGV[8])), 'views', 'engines')
 local took, usual = tonumber(ARGV[12]), tonumber(call('HGET', run, 'usual') or ARGV[12])

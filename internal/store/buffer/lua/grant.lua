@@ -28,11 +28,12 @@ local function grant(k, seqs, generation, asked, at, before, version)
     move(seq, 'ready', 'claimed')
     call('HDEL', group(seq), 'view')
   end
-  call('HDEL', step_key(k), 'lost', 'lost_record')
+  call('HDEL', step_key(k), 'lost', 'lost_record', 'results')
   call('HSET', step_key(k), 'seqs', table.concat(seqs, ' '), 'generation', generation,
     'asked', asked, 'granted', at, 'counts', table.concat(before, ' '),
     'version', version, 'depth', int('depth'), 'groups_per_step', int('groups_per_step'),
-    'traj', trajectories, 'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'zero_variance', zero_variance,
+    'traj', trajectories, 'drops', table.concat(call('HGETALL', base .. 'drops'), ' '),
+    'stale', table.concat({newest, oldest, behind, in_flight}, ' '), 'zero_variance', zero_variance,
     'views', '[' .. table.concat(views, ',') .. ']', 'digest', digest)
   return {
     queued = before[1], in_flight = before[2], ready = before[3], claimed = before[4],
