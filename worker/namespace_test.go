@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
@@ -33,11 +34,14 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 	ours, theirs := d.conns.Control, other.conns.Control
 	given := d.spec("rolling", servedModel, 3)
 	given.Group = runspec.GroupSpec{Samples: 2, MinSamples: 2}
-	if _, _, err := ours.Start(d.ctx, given); err != nil {
+	if _, _, err := d.startAgain(given); err != nil {
 		t.Fatal(err)
 	}
-	deeper := spec.Change{Set: settings.Patch{"buffer.depth": 5}}
-	if _, err := theirs.Change(d.ctx, given.Name, deeper); !rollout.Refused(err, rollout.NoSuchRun) {
+	deepen := func() error {
+		_, err := theirs.Change(d.ctx, given.Name, spec.Change{Set: settings.Patch{"buffer.depth": 5}})
+		return err
+	}
+	if err := d.again(deepen); !rollout.Refused(err, rollout.NoSuchRun) {
 		t.Errorf("a run of another deployment was changed: %v", err)
 	}
 	d.until("the neighbour's run of the same name", func() error {
@@ -47,20 +51,22 @@ func TestDeploymentsInOneNamespaceCannotTouchEachOther(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := theirs.Change(d.ctx, given.Name, deeper); err != nil {
+	if err := d.again(deepen); err != nil {
 		t.Error(err)
 	}
 	for _, each := range []*connections.Set{d.conns, other.conns} {
 		d.until("ready engines", func() error { return enginesReady(d.ctx, each) })
 	}
-	status, err := ours.Change(d.ctx, given.Name, spec.Pause(true))
+	var status runstatus.RunStatus
+	err := d.again(func() (err error) { status, err = ours.Change(d.ctx, given.Name, spec.Pause(true)); return err })
 	if err != nil || status.Spec.Buffer.Depth != given.Buffer.Depth {
 		t.Errorf("our run: depth %d, %v", status.Spec.Buffer.Depth, err)
 	}
-	if _, err := theirs.Stop(d.ctx, given.Name, "enough"); err != nil {
+	if err := d.again(func() error { _, err := theirs.Stop(d.ctx, given.Name, "enough"); return err }); err != nil {
 		t.Error(err)
 	}
-	if status, err := ours.Stop(d.ctx, given.Name, "too"); err != nil || status.Reason != "too" {
+	err = d.again(func() (err error) { status, err = ours.Stop(d.ctx, given.Name, "too"); return err })
+	if err != nil || status.Reason != "too" {
 		t.Errorf("our run was stopped for %q: %v", status.Reason, err)
 	}
 }

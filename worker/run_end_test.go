@@ -196,7 +196,7 @@ func (d *deployment) again(call func() error) (err error) {
 	return err
 }
 
-// startAgain starts a run that is there already.
+// startAgain starts a run, perhaps one that is there already.
 func (d *deployment) startAgain(spec runspec.Spec) (status runstatus.RunStatus, created bool, err error) {
 	d.t.Helper()
 	err = d.again(func() (err error) { status, created, err = d.conns.Control.Start(d.ctx, spec); return err })
