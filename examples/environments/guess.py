@@ -6,14 +6,15 @@ import random
 import re
 import sys
 import threading
+import time
 import urllib.request
 from typing import Any
+from urllib.error import HTTPError
 
-from openai import OpenAI
+from openai import OpenAI, OpenAIError
 
 SERVER = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8700"
-RUN = "guess"
-TOKEN = os.environ.get("MILLRACE_TOKEN", "")
+LEASE = f"{SERVER}/v1/runs/guess/episodes/lease?wait=30s"
 
 
 def post(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
@@ -31,16 +32,21 @@ def play(game: dict[str, Any]) -> None:
         guess = int((re.findall(r"\d{1,3}", said) or ["0"])[-1])
         if guess == number:
             break
-        hint = "Higher." if guess < number else "Lower."
-        chat += [{"role": "assistant", "content": said}, {"role": "user", "content": hint}]
+        chat.append({"role": "assistant", "content": said})
+        chat.append({"role": "user", "content": "Higher." if guess < number else "Lower."})
     reward = left / 7 if guess == number else -abs(guess - number) / 1000
     post(game["base_url"] + "/done", {"reward": reward}, game["api_key"])
 
 
 def player() -> None:
     while True:
-        if game := post(f"{SERVER}/v1/runs/{RUN}/episodes/lease?wait=30s", {}, TOKEN):
-            play(game)
+        try:
+            if game := post(LEASE, {}, os.environ.get("MILLRACE_TOKEN", "")):
+                play(game)
+        except (OSError, OpenAIError) as err:  # whoever leases the game next goes on with it
+            if isinstance(err, HTTPError) and err.url == LEASE and err.code < 500:
+                return print(f"no more games: {json.loads(err.read())['detail']}")
+            time.sleep(1)
 
 
 for _ in range(16):
