@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
+	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -18,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/scaledfleet"
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/internal/store/eventstore"
+	"github.com/millrace/millrace/internal/store/mailbox"
 )
 
 // maxDiagnosed is how many of the newest steps a diagnosis reads, as the detector of level shifts advises.
@@ -32,6 +34,7 @@ type Reader struct {
 	Registry scaledfleet.Registry
 	Workers  *workerregistry.Registry
 	Events   *store.Store
+	Mail     *mailbox.Box
 }
 
 // Steps bounds the steps that are asked about, both included; nil: from the first, or to the newest.
@@ -121,8 +124,12 @@ func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus, engines 
 	if err != nil {
 		return nil, err
 	}
-	return alarm.Of(alarm.Evidence{Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
-		Scaling: scaled, Trainer: trainer}), nil
+	evidence := alarm.Evidence{Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
+		Scaling: scaled, Trainer: trainer}
+	if status.Spec.Environment.Kind == external.Kind {
+		evidence.Unplayed, evidence.UnplayedSince, err = r.Mail.Unplayed(ctx, status.Spec.Name)
+	}
+	return alarm.Of(evidence), err
 }
 
 // scaling is the present state of scaling; nil: the fleet is not scaled.

@@ -157,7 +157,7 @@ func describeWaits(status runstatus.RunStatus, counts steprecord.BufferCounts, a
 // awaited says, by alarm, what would clear it.
 var awaited = map[runstatus.AlarmCode]string{
 	runstatus.AlarmNoWorker: "worker", runstatus.AlarmNoEngine: "engine", runstatus.AlarmModel: "model",
-	runstatus.AlarmGamesFail: "success", runstatus.AlarmVersionRejected: "adapter",
+	runstatus.AlarmNoProgram: "program", runstatus.AlarmGamesFail: "success", runstatus.AlarmVersionRejected: "adapter",
 	runstatus.AlarmVersionHeld: "adapter", runstatus.AlarmTrainerSilent: "trainer",
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -26,11 +27,17 @@ func (s *Sampler) alarms(ctx context.Context, run runstatus.RunStatus, now time.
 	if err != nil {
 		return nil, err
 	}
+	evidence := alarm.Evidence{Now: now, Run: run, Attempts: attempts, Workers: s.alive, Engines: s.engines,
+		Scaling: s.scaling, Trainer: trainer}
+	if run.Spec.Environment.Kind == external.Kind {
+		if evidence.Unplayed, evidence.UnplayedSince, err = s.mail.Unplayed(ctx, name); err != nil {
+			return nil, err
+		}
+	}
 	found := map[runstatus.AlarmCode]runstatus.Alarm{}
 	var lasts []buffer.StandingAlarm
 	var standing []runstatus.AlarmCode
-	for _, a := range alarm.Of(alarm.Evidence{Now: now, Run: run, Attempts: attempts, Workers: s.alive, Engines: s.engines,
-		Scaling: s.scaling, Trainer: trainer}) {
+	for _, a := range alarm.Of(evidence) {
 		found[a.Code], lasts = a, append(lasts, buffer.StandingAlarm{Alarm: a, Patience: alarm.Patience(a.Code)})
 		standing = append(standing, a.Code)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/scaling/supply"
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/internal/store/lease"
+	"github.com/millrace/millrace/internal/store/mailbox"
 	"github.com/millrace/millrace/internal/store/starvation"
 )
 
@@ -32,6 +33,7 @@ type Sampler struct {
 	registry scaledfleet.Registry
 	workers  workerLister
 	tokens   *tokenrates.Counts
+	mail     *mailbox.Box
 	emit     telemetry.Emitter
 	turn     turn
 	log      *slog.Logger
@@ -55,7 +57,7 @@ func New(
 	return &Sampler{
 		turn:   turn{lease: lease.Lease{Redis: rdb, Key: prefix + ":sampler-lease"}, owner: rand.Text()},
 		buffer: b, registry: r, workers: w,
-		tokens: tokenrates.New(rdb, prefix), emit: emit, log: log,
+		tokens: tokenrates.New(rdb, prefix), mail: mailbox.New(rdb, prefix), emit: emit, log: log,
 	}
 }
 

@@ -74,7 +74,7 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"forget-sink":   {"operator", fleet},
 		"follow-events": {"reader", run}, "follow-fleet-events": {"reader", fleet}, "diagnose-run": {"reader", run},
 		"show-game": {"reader", run}, "list-games": {"reader", run}, "list-turns": {"reader", run},
-		"show-turn": {"reader", run}, "lease-game": {"trainer", run},
+		"show-turn": {"reader", run}, "show-curve": {"reader", run}, "lease-game": {"trainer", run},
 		"chat-in-game": {key, run}, "message-in-game": {key, run}, "live-in-game": {key, run}, "end-game": {key, run},
 		"fail-game": {key, run},
 	}
@@ -182,11 +182,14 @@ func TestTokensAreReadAgain(t *testing.T) { // not parallel: SIGHUP is for the w
 }
 
 // TestEveryChangeIsAudited: every operation that changes something, as an operator asks for it and as somebody
-// refused, leaves one event that says who, from where and what; what a trainer sends at each step leaves none.
+// refused, leaves one event that says who, from where and what; what a trainer sends at each step leaves none, nor what a
+// program sends in each game.
 func TestEveryChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	s, _ := guarded(t)
-	silent := map[string]bool{"claim-step": true, "send-heartbeat": true, "complete-step": true}
+	silent := map[string]bool{"claim-step": true, "send-heartbeat": true, "complete-step": true,
+		"lease-game": true, "chat-in-game": true, "message-in-game": true, "live-in-game": true, "end-game": true,
+		"fail-game": true}
 	asked := map[string]bool{}
 	for id, op := range s.operations() {
 		if op.method == http.MethodGet {

@@ -72,7 +72,8 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if err := secure(cfg, &limits, files); err != nil {
 		return err
 	}
-	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events}
+	inputs := diagnosisinput.Reader{Buffer: b.Buffer, Registry: b.Registry, Workers: b.Workers, Events: b.Events,
+		Mail: b.Mail}
 	survived := panics.Watch{Log: logger, Count: metrics.Panicked}
 	deps := apiDeps(b, sink, metrics, sinkStatus, logger)
 	deps.Panics = survived
@@ -187,7 +188,7 @@ func apiDeps(
 		OnRefusal: metrics.Refused,
 		Sinks:     sinks.look, DeadLetters: sink,
 		Tell: b.Events, Now: time.Now,
-		Log:  log,
+		Log: log,
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	AlarmNoWorker        AlarmCode = "no_worker"        // no worker process is alive
 	AlarmNoEngine        AlarmCode = "no_engine"        // no engine is ready
 	AlarmModel           AlarmCode = "model_not_served" // no engine serves the run's model
+	AlarmNoProgram       AlarmCode = "no_program"       // no program plays the games that wait for one
 	AlarmGamesFail       AlarmCode = "games_fail"       // every attempt at a game fails
 	AlarmVersionRejected AlarmCode = "version_rejected" // the newest policy version was published, and serves nowhere
 	AlarmVersionHeld     AlarmCode = "version_held"     // the newest policy version waits for engines that do not serve it
@@ -27,6 +28,7 @@ const (
 // AlarmCodes lists the alarms, the one that hides the others first.
 func AlarmCodes() []AlarmCode {
 	return []AlarmCode{
-		AlarmNoWorker, AlarmNoEngine, AlarmModel, AlarmGamesFail, AlarmVersionRejected, AlarmVersionHeld, AlarmTrainerSilent,
+		AlarmNoWorker, AlarmNoEngine, AlarmModel, AlarmNoProgram, AlarmGamesFail, AlarmVersionRejected, AlarmVersionHeld,
+		AlarmTrainerSilent,
 	}
 }

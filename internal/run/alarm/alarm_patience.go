@@ -10,7 +10,7 @@ import (
 // started together are not there all at once. The others say that something has lasted.
 var patience = map[runstatus.AlarmCode]time.Duration{
 	runstatus.AlarmNoWorker: 10 * time.Second, runstatus.AlarmNoEngine: 10 * time.Second,
-	runstatus.AlarmModel: 10 * time.Second,
+	runstatus.AlarmModel: 10 * time.Second, runstatus.AlarmNoProgram: 20 * time.Second,
 }
 
 // Patience is how long an alarm must last before it is reported.

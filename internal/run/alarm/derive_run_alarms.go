@@ -1,4 +1,4 @@
-// Package alarm says what of a run needs somebody: no worker, no engine, a model that no engine serves, attempts that
+// Package alarm says what of a run needs somebody: no worker, no engine, a model that no engine serves, no program, attempts that
 // all fail, a version that serves nowhere, a trainer that says nothing. It is pure: views, diagnosis and events ask it
 // the same question and give the same answer. Start reading at Of.
 package alarm
@@ -30,6 +30,9 @@ type Evidence struct {
 	Engines  []enginestate.Engine
 	Scaling  *supply.View // nil: the fleet is not scaled
 	Trainer  runstatus.TrainerActivity
+
+	Unplayed      int64     // games that wait for a program, while no program has any
+	UnplayedSince time.Time // zero: no program was heard of
 }
 
 // alarmAfter is how many attempts must fail in the same way, with no success between them, to raise an alarm: a few,
@@ -46,7 +49,7 @@ func Of(e Evidence) []runstatus.Alarm {
 		return alarms
 	}
 	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
-		noWorker, noEngine, modelNotServed, gamesFail, versionUnserved, trainerSilent,
+		noWorker, noEngine, modelNotServed, noProgram, gamesFail, versionUnserved, trainerSilent,
 	} {
 		a, raised := look(e)
 		if (a.Code == runstatus.AlarmNoEngine || a.Code == runstatus.AlarmGamesFail) && len(alarms) > 0 {
@@ -153,6 +156,18 @@ func modelsOf(spec runspec.Spec) []string {
 		}
 	}
 	return models
+}
+
+// noProgram: games that programs play wait, and none plays.
+func noProgram(e Evidence) (runstatus.Alarm, bool) {
+	heard := "no program has leased one yet"
+	if !e.UnplayedSince.IsZero() {
+		heard = "no program was heard of for " + noworker.Span(e.Now.Sub(e.UnplayedSince))
+	}
+	return runstatus.Alarm{Code: runstatus.AlarmNoProgram, Since: e.UnplayedSince,
+		Text:   fmt.Sprintf("%s waiting for a program: %s", units.Counted(int(e.Unplayed), "game"), heard),
+		Advice: fmt.Sprintf("start one, or see its log; it leases games at /v1/runs/%s/episodes/lease", e.Run.Spec.Name),
+	}, e.Unplayed > 0 && e.Run.State == runstatus.RunRunning
 }
 
 func gamesFail(e Evidence) (runstatus.Alarm, bool) {

@@ -180,6 +180,28 @@ func (b *Box) Lease(ctx context.Context, run rollout.RunName, lease string, ttl 
 	return &Leased{Ref: ref, Scenario: json.RawMessage(scenario), Times: times}, err
 }
 
+// Unplayed is how many games of a run are open while no program has any of them, and since when: zero, where none has
+// had one lately.
+func (b *Box) Unplayed(ctx context.Context, run rollout.RunName) (games int64, since time.Time, err error) {
+	pipe := b.rdb.Pipeline()
+	open, last := pipe.ZCard(ctx, b.key(run, "open")), pipe.ZRangeWithScores(ctx, b.key(run, "open"), -1, -1)
+	heard := pipe.ZScore(ctx, b.key(run, "seen"), "program")
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, since, trouble("count the games that no program plays", err)
+	}
+	ms := heard.Val()
+	for _, lease := range last.Val() {
+		ms = max(ms, lease.Score)
+	}
+	if ms > 0 {
+		since = time.UnixMilli(int64(ms))
+	}
+	if since.After(time.Now()) {
+		return 0, since, nil // a program has a game until then
+	}
+	return open.Val(), since, nil
+}
+
 // What becomes of a call that is posted, beside its being answered.
 var (
 	ErrEnded  = errors.New("the lease has ended")

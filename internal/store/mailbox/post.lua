@@ -9,6 +9,7 @@ if answer then return {'answer', answer} end
 local over = redis.call('HGET', KEYS[3], 'over')
 if over then return {'over', over} end
 redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])
+redis.call('ZADD', KEYS[2], now, 'program')
 redis.call('PEXPIRE', KEYS[1], ARGV[7])
 redis.call('PEXPIRE', KEYS[3], ARGV[7])
 if ARGV[5] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[4]) == 0 then
