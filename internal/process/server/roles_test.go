@@ -182,8 +182,8 @@ func TestTokensAreReadAgain(t *testing.T) { // not parallel: SIGHUP is for the w
 }
 
 // TestEveryChangeIsAudited: every operation that changes something, as an operator asks for it and as somebody
-// refused, leaves one event that says who, from where and what; what a trainer sends at each step leaves none, nor what a
-// program sends in each game.
+// refused, leaves one event that says who, from where and what; what a trainer sends at each step leaves none, nor
+// what a program sends in each game.
 func TestEveryChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	s, _ := guarded(t)

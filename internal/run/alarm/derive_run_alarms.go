@@ -1,6 +1,6 @@
-// Package alarm says what of a run needs somebody: no worker, no engine, a model that no engine serves, no program, attempts that
-// all fail, a version that serves nowhere, a trainer that says nothing. It is pure: views, diagnosis and events ask it
-// the same question and give the same answer. Start reading at Of.
+// Package alarm says what of a run needs somebody: no worker, no engine, a model that no engine serves, no program,
+// attempts that all fail, a version that serves nowhere, a trainer that says nothing. It is pure: views, diagnosis and
+// events ask it the same question and give the same answer. Start reading at Of.
 package alarm
 
 import (
