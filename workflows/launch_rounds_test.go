@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/run/runmachine"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -36,24 +37,29 @@ func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 			w := newWorld(t)
 			w.spec.Group = runspec.GroupSpec{Samples: tt.samples, MinSamples: tt.samples}
 			w.spec.Buffer.Depth, w.spec.Buffer.GroupsPerStep = 1, tt.groups
-			cancelled := 0
+			cancelled, atOnce, first := 0, 0, time.Time{}
 			group := func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
 				return activities.GroupEnd{Seq: in.Plan.Ref.Seq}, workflow.Sleep(ctx, 24*time.Hour)
 			}
 			w.env.RegisterWorkflowWithOptions(group,
 				workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
-			w.env.SetOnChildWorkflowCompletedListener(func(*workflow.Info, converter.EncodedValue, error) { cancelled++ })
-			w.stopAt(90 * time.Second)
-			w.at(90*time.Second+500*time.Millisecond, func() {
-				status, err := w.buffer.Status(context.Background(), "demo")
-				if err != nil || status.State != runstatus.RunStopped || int(status.Launched) != tt.all {
-					t.Errorf("readers see %s, %d groups launched, want %d: %v", status.State, status.Launched, tt.all, err)
+			w.env.SetOnChildWorkflowCompletedListener(func(*workflow.Info, converter.EncodedValue, error) {
+				if cancelled++; cancelled == 1 {
+					first = w.env.Now()
+					status, err := w.buffer.Status(context.Background(), "demo")
+					if err != nil || status.State != runstatus.RunStopped || int(status.Launched) != tt.all {
+						t.Errorf("readers see %s, %d groups launched, want %d: %v", status.State, status.Launched, tt.all, err)
+					}
 				}
-				if cancelled != tt.round {
-					t.Errorf("%d of %d groups are cancelled at once, want %d", cancelled, tt.all, tt.round)
+				if w.env.Now().Sub(first) < runmachine.RoundEvery/2 {
+					atOnce++
 				}
 			})
+			w.stopAt(90 * time.Second)
 			w.start()
+			if atOnce != tt.round {
+				t.Errorf("%d of %d groups are cancelled at once, want %d", atOnce, tt.all, tt.round)
+			}
 			if status := w.result(); status.State != runstatus.RunStopped || cancelled != tt.all {
 				t.Errorf("ended %s with %d groups cancelled, want %d", status.State, cancelled, tt.all)
 			}

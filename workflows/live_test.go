@@ -13,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -134,6 +135,7 @@ type liveWorld struct {
 	workers    []worker.Worker
 	spec       runspec.Spec
 	generation rollout.TrainerGeneration
+	terminated bool // by somebody else's hand
 }
 
 // heldPolicy answers at once, or never while it holds its requests.
@@ -371,6 +373,7 @@ func resumed(w *liveWorld) {
 	w.claim(0)
 	w.complete(0)
 	run, lost := w.spec.Name, workflows.Lost{Spec: w.spec}
+	w.terminated = true
 	w.must("terminate", w.temporal.TerminateWorkflow(w.ctx, w.control.Deployment.RunID(run), "", "a mistake"))
 	var err error
 	lost.Status, err = w.buffer.Status(w.ctx, run)
@@ -517,7 +520,10 @@ func (w *liveWorld) replayAll() {
 	w.must("status", err)
 	ids := []string{w.control.Deployment.RunID(w.spec.Name)}
 	for seq := range rollout.GroupSeq(status.Launched) {
-		ids = append(ids, w.control.Deployment.GroupID(rollout.GroupRef{Run: w.spec.Name, Seq: seq}))
+		id := w.control.Deployment.GroupID(rollout.GroupRef{Run: w.spec.Name, Seq: seq})
+		if !w.terminated || w.knows(id) { // else the run was terminated before the group had begun
+			ids = append(ids, id)
+		}
 	}
 	for _, id := range ids {
 		for i, h := range executionsOf(w.t, w.temporal, id) {
@@ -529,6 +535,17 @@ func (w *liveWorld) replayAll() {
 			}
 		}
 	}
+}
+
+// knows reports whether Temporal has a workflow of that name.
+func (w *liveWorld) knows(id string) bool {
+	w.t.Helper()
+	_, err := w.temporal.DescribeWorkflowExecution(w.ctx, id, "")
+	if _, is := errors.AsType[*serviceerror.NotFound](err); is {
+		return false
+	}
+	w.must("look for "+id, err)
+	return true
 }
 
 func (w *liveWorld) must(doing string, err error) {
