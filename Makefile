@@ -110,14 +110,14 @@ off-policy: ## reward against steps and time at buffer depths 1, 2 and 4: a tabl
 	@go run -C trials ./offpolicy -figure offpolicy/off-policy.svg
 
 # Tests are linked without tables for a debugger, in three quarters of the time. Those that mostly wait, for processes
-# that start and end, come first, and four packages at once, or two processors stand idle at the end.
+# that start and end, come first, and three packages at once, or two processors stand idle at the end.
 LINK = -ldflags=-w
 WAITING_FIRST = ./worker ./workflows ./cmd/millrace ./internal/process/server
 .PHONY: test
 test: $(TEMPORAL) ## all tests, a real Temporal dev server included; real Redis too when redis-server is on the PATH
 	@command -v redis-server >/dev/null || echo "redis-server is not on the PATH: the real-Redis tests will be skipped (Debian: apt-get install redis-server)"
-	go test $(LINK) -p 4 -timeout 30m $(WAITING_FIRST) ./...
-	go test -C trials $(LINK) -p 4 -timeout 30m ./...
+	go test $(LINK) -p 3 -timeout 30m $(WAITING_FIRST) ./...
+	go test -C trials $(LINK) -p 3 -timeout 30m ./...
 	@echo "the rules of Diplomacy, as checked (docs/diplomacy-rules.md):"
 	@go test -v -run '^Test(DATC|LegalOrdersEqualOracle|ReplayRealGames)$$' ./internal/game/diplomacy | \
 		sed -nE 's/^ +[a-z]+_test\.go:[0-9]+: (DATC|legal orders|replayed|runs on)/  \1/p'
@@ -221,8 +221,8 @@ RACING = $(shell go list ./... | grep -vE '/internal/($(DECIDING))')
 RACING_TRIALS = ./bench/... ./stack ./crashtest ./noisyneighbours ./cmd/...
 .PHONY: race
 race: $(TEMPORAL) ## the tests, less of some, under the race detector (needs a C compiler); vet is lint's
-	@deploy/race.sh go test -race -short -vet=off $(LINK) -p 4 -timeout 30m $(WAITING_FIRST) $(RACING)
-	@deploy/race.sh go test -C trials -race -short -vet=off $(LINK) -p 4 -timeout 30m $(RACING_TRIALS)
+	@deploy/race.sh go test -race -short -vet=off $(LINK) -p 3 -timeout 30m $(WAITING_FIRST) $(RACING)
+	@deploy/race.sh go test -C trials -race -short -vet=off $(LINK) -p 3 -timeout 30m $(RACING_TRIALS)
 
 .PHONY: conformance
 conformance: $(if $(ENGINE),,build $(TEMPORAL)) ## the engine contract: against ENGINE=URL, or against a vLLM for CPUs made here (docs/conformance.md)
