@@ -40,7 +40,7 @@ func (a *Asked) hold(names []string, must string) error {
 // arguments is a JSON object of texts, numbers and the like: what most tools take.
 const arguments = `\{("[a-z_]{1,32}": ` + value + `(, "[a-z_]{1,32}": ` + value + `){0,7})?\}`
 
-const value = `("[^"\\\x00-\x1f]{0,60}"|-?[0-9]{1,12}(\.[0-9]{1,6})?|true|false|null)`
+const value = `("[^"\\\x00-\x1f]{0,60}"|-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?|true|false|null)`
 
 // said is what the model said, taken apart.
 type said struct {
