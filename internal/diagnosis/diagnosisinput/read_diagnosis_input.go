@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
-	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -126,9 +125,7 @@ func (r Reader) alarms(ctx context.Context, status runstatus.RunStatus, engines 
 	}
 	evidence := alarm.Evidence{Now: time.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
 		Scaling: scaled, Trainer: trainer}
-	if status.Spec.Environment.Kind == external.Kind {
-		evidence.Unplayed, evidence.UnplayedSince, err = r.Mail.Unplayed(ctx, status.Spec.Name)
-	}
+	evidence.Unplayed, evidence.UnplayedSince, err = r.Mail.Unplayed(ctx, status.Spec)
 	return alarm.Of(evidence), err
 }
 

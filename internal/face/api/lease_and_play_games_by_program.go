@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (s *Server) lease(ctx context.Context, in *leaseInput) (*claimOutput, error
 		game, err = s.leaseOne(context.WithoutCancel(ctx), run, key, in.from)
 		return game == nil, err
 	}
-	if err := s.mail().AwaitOpen(waiting, run, look); err != nil && waiting.Err() == nil {
+	if err := s.deps.Mail.AwaitOpen(waiting, run, look); err != nil && waiting.Err() == nil {
 		return nil, s.fail(ctx, "lease a game", err)
 	}
 	return &claimOutput{func(hc huma.Context) {
@@ -113,15 +114,12 @@ func (s *Server) lease(ctx context.Context, in *leaseInput) (*claimOutput, error
 	}}, nil
 }
 
-// mail is where programs and games meet. Only tests have a server without it.
-func (s *Server) mail() *mailbox.Box { return s.deps.Mail }
-
 func (s *Server) leaseOne(ctx context.Context, run rollout.RunName, key, from string) (*LeasedGame, error) {
 	spec, cfg, err := s.played(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	leased, err := s.mail().Lease(ctx, run, leaseOf(key), cfg.Lease.Std())
+	leased, err := s.deps.Mail.Lease(ctx, run, leaseOf(key), cfg.Lease.Std())
 	if leased == nil || err != nil {
 		return nil, err
 	}
@@ -232,7 +230,7 @@ func (c *programCall) answer() *programFault {
 	if err != nil {
 		return &programFault{http.StatusRequestEntityTooLarge, fmt.Sprintf("a body may have %d bytes at most", most)}
 	}
-	_, err = c.s.mail().Post(c.r.Context(), ref, lease, cfg.Lease.Std(), external.Call{})
+	_, err = c.s.deps.Mail.Post(c.r.Context(), ref, lease, cfg.Lease.Std(), external.Call{})
 	ending := c.rest == "/done" || c.rest == "/fail"
 	switch {
 	case errors.Is(err, mailbox.ErrOver) && ending, errors.Is(err, mailbox.ErrAbsent):
@@ -282,7 +280,7 @@ func (c *programCall) write(v any) *programFault {
 
 // game is which game the call belongs to, if the lease is that game's. Without it nobody is told which runs there are.
 func (c *programCall) game(ctx context.Context, lease string) (ref rollout.EpisodeRef, err error) {
-	if c.s.mail() == nil {
+	if c.s.deps.Mail == nil {
 		return ref, rollout.Refuse(rollout.Unavailable, "no program plays here")
 	}
 	if c.run.ValidateID() != nil {
@@ -298,7 +296,7 @@ func (c *programCall) game(ctx context.Context, lease string) (ref rollout.Episo
 	if ref, err = mailbox.ReadName(run, c.episode); err != nil {
 		return ref, mailbox.ErrEnded
 	}
-	return ref, c.s.mail().Holds(ctx, ref, lease)
+	return ref, c.s.deps.Mail.Holds(ctx, ref, lease)
 }
 
 // stranger answers who has no lease, and not too often.
@@ -323,11 +321,7 @@ func (c *programCall) read(body []byte, spec runspec.Spec, cfg external.Config) 
 	if c.agent == "" && len(cfg.Agents) == 1 {
 		asked.Agent = cfg.Agents[0]
 	}
-	known := false
-	for _, name := range cfg.Agents {
-		known = known || name == asked.Agent
-	}
-	if !known {
+	if !slices.Contains(cfg.Agents, asked.Agent) {
 		return nil, &programFault{http.StatusNotFound, fmt.Sprintf("the agent %q is none of the run's, which are %v; call "+
 			"base_url/agents/NAME%s", c.agent, cfg.Agents, c.dialect.Path)}
 	}
@@ -405,8 +399,8 @@ func (c *programCall) await(ref rollout.EpisodeRef, lease string, cfg external.C
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	began := time.Now()
-	err = c.s.mail().Await(ctx, ref, func() (more bool, err error) {
-		answer, err = c.s.mail().Post(ctx, ref, lease, cfg.Lease.Std(), call)
+	err = c.s.deps.Mail.Await(ctx, ref, func() (more bool, err error) {
+		answer, err = c.s.deps.Mail.Post(ctx, ref, lease, cfg.Lease.Std(), call)
 		if errors.Is(err, mailbox.ErrAbsent) && time.Since(began) < absentPatience {
 			return true, nil
 		}

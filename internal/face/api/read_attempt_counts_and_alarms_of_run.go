@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/run/alarm"
 )
@@ -29,11 +28,8 @@ func (s *Server) situation(ctx context.Context, status runstatus.RunStatus) (run
 	}
 	evidence := alarm.Evidence{Now: s.deps.Now(), Run: status, Attempts: attempts, Workers: workers, Engines: engines,
 		Trainer: trainer}
-	if status.Spec.Environment.Kind == external.Kind {
-		evidence.Unplayed, evidence.UnplayedSince, err = s.mail().Unplayed(ctx, status.Spec.Name)
-		if err != nil {
-			return attempts, nil, err
-		}
+	if evidence.Unplayed, evidence.UnplayedSince, err = s.deps.Mail.Unplayed(ctx, status.Spec); err != nil {
+		return attempts, nil, err
 	}
 	view, scaled, err := s.deps.Fleet.Scaling(ctx)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -29,10 +28,8 @@ func (s *Sampler) alarms(ctx context.Context, run runstatus.RunStatus, now time.
 	}
 	evidence := alarm.Evidence{Now: now, Run: run, Attempts: attempts, Workers: s.alive, Engines: s.engines,
 		Scaling: s.scaling, Trainer: trainer}
-	if run.Spec.Environment.Kind == external.Kind {
-		if evidence.Unplayed, evidence.UnplayedSince, err = s.mail.Unplayed(ctx, name); err != nil {
-			return nil, err
-		}
+	if evidence.Unplayed, evidence.UnplayedSince, err = s.mail.Unplayed(ctx, run.Spec); err != nil {
+		return nil, err
 	}
 	found := map[runstatus.AlarmCode]runstatus.Alarm{}
 	var lasts []buffer.StandingAlarm

@@ -19,6 +19,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/store/redisscript"
 )
 
@@ -181,8 +182,12 @@ func (b *Box) Lease(ctx context.Context, run rollout.RunName, lease string, ttl 
 }
 
 // Unplayed is how many games of a run are open while no program has any of them, and since when: zero, where none has
-// had one lately.
-func (b *Box) Unplayed(ctx context.Context, run rollout.RunName) (games int64, since time.Time, err error) {
+// had one lately. A run that no programs play has none.
+func (b *Box) Unplayed(ctx context.Context, spec runspec.Spec) (games int64, since time.Time, err error) {
+	if spec.Environment.Kind != external.Kind {
+		return 0, since, nil
+	}
+	run := spec.Name
 	pipe := b.rdb.Pipeline()
 	open, last := pipe.ZCard(ctx, b.key(run, "open")), pipe.ZRangeWithScores(ctx, b.key(run, "open"), -1, -1)
 	heard := pipe.ZScore(ctx, b.key(run, "seen"), "program")
