@@ -181,19 +181,46 @@ func TestGoesOnInANewSession(t *testing.T) {
 // TestActionThatEndsEverySession: a game does not go on trying what its server cannot bear.
 func TestActionThatEndsEverySession(t *testing.T) {
 	t.Parallel()
-	c := &counting{}
-	c.before = func(conn *websocket.Conn, _ int64, kind string) bool {
-		if kind == "step" {
-			_ = conn.CloseNow()
+	for name, answer := range map[string]func(*websocket.Conn){
+		"ends":     func(conn *websocket.Conn) { _ = conn.CloseNow() },
+		"silences": func(*websocket.Conn) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &counting{}
+			c.before = func(conn *websocket.Conn, _ int64, kind string) bool {
+				if kind == "step" {
+					answer(conn)
+				}
+				return kind == "step"
+			}
+			env := served(t, c, "")
+			g := begun(t, env)
+			g.(*game).session.patience, env.dial.patience = 50*time.Millisecond, time.Second
+			_, err := g.Act(map[string]string{"player_0": "1"})
+			if rollout.CodeOf(err) != rollout.CodeEnvironmentPanic || c.opened.Load() != mostBreaks {
+				t.Errorf("%v after %d sessions", err, c.opened.Load())
+			}
+			c.closed(t)
+		})
+	}
+}
+
+// TestPlayersNames: a player's name is part of ids and paths.
+func TestPlayersNames(t *testing.T) {
+	t.Parallel()
+	for id, good := range map[any]bool{0: true, "white": true, "a/b": false, "": true, "a b": false, 1.5: false,
+		strings.Repeat("x", 99): false} {
+		c := &counting{}
+		c.before = func(conn *websocket.Conn, _ int64, _ string) bool {
+			_ = wsjson.Write(t.Context(), conn, map[string]any{"type": "observation", "data": map[string]any{
+				"observation": map[string]any{"total": 0, "current_player_id": id, "legal_actions": []int{1}}}})
+			return true
 		}
-		return kind == "step"
+		if _, err := begun(t, served(t, c, "")).Prompts(); err == nil != good {
+			t.Errorf("%v: %v", id, err)
+		}
 	}
-	g := begun(t, served(t, c, ""))
-	_, err := g.Act(map[string]string{"player_0": "1"})
-	if rollout.CodeOf(err) != rollout.CodeEnvironmentPanic || c.opened.Load() != mostBreaks {
-		t.Errorf("%v after %d sessions", err, c.opened.Load())
-	}
-	c.closed(t)
 }
 
 // TestNotDeterministic: a session that begins elsewhere with the same seed ends its game with a code of its own.

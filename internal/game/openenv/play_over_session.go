@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
@@ -91,6 +92,9 @@ func (g *game) observation() (fields map[string]any, err error) {
 	return fields, nil
 }
 
+// playerName is what a player may be called: the name is part of ids and paths.
+var playerName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 // player is whose turn it is. Environments of several players say so in current_player_id.
 func player(fields map[string]any) string {
 	if id, ok := fields["current_player_id"]; ok && id != nil {
@@ -112,6 +116,10 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 	fields, err := g.observation()
 	if err != nil {
 		return nil, err
+	}
+	if !playerName.MatchString(player(fields)) {
+		return nil, fmt.Errorf("openenv: current_player_id: %.80q is neither a number nor a name of letters, digits, _ and -",
+			fields["current_player_id"])
 	}
 	text, err := prompting.Fill(cfg.Template, fields)
 	if err != nil {
@@ -169,24 +177,8 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if err != nil {
 		return episode.Outcome{}, err
 	}
-	var r result
+	r, err := g.step(action)
 	var invalid *refused
-	breaks := 0
-	err = g.env.dial.patiently(func() (err error) {
-		if g.session == nil {
-			if g.session, err = g.replayed(); err != nil {
-				return err
-			}
-		}
-		if r, err = g.session.step(action); err != nil && !errors.As(err, &invalid) {
-			_ = g.Close() // the next one is brought to here
-			if breaks++; breaks == mostBreaks {
-				err = rollout.Fail(rollout.GameFault, rollout.CodeEnvironmentPanic, fmt.Errorf(
-					"%d sessions ended at the same action %.200s, the last: %v", breaks, action, err))
-			}
-		}
-		return err
-	})
 	outcome := episode.Outcome{Counts: map[string]int64{countValid: 1}}
 	reward := 0.0
 	switch {
@@ -214,6 +206,31 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 		g.Over, g.Truncated = true, true
 	}
 	return outcome, nil
+}
+
+// step takes the action in a session that has come to here, in a new one where that breaks. A server that cannot be
+// reached is waited for; an action that ends, or silences, one session after the other is what is wrong.
+func (g *game) step(action json.RawMessage) (r result, err error) {
+	for range mostBreaks {
+		err = g.env.dial.patiently(func() (err error) {
+			if g.session == nil {
+				g.session, err = g.replayed()
+			}
+			return err
+		})
+		if err != nil {
+			return r, err
+		}
+		if r, err = g.session.step(action); err == nil || errors.As(err, new(*refused)) {
+			return r, err
+		}
+		_ = g.Close() // the next one is brought to here
+		if !errors.As(err, new(broken)) {
+			return r, err
+		}
+	}
+	return r, rollout.Fail(rollout.GameFault, rollout.CodeEnvironmentPanic, fmt.Errorf(
+		"%d sessions ended at the same action %.200s, the last: %v", mostBreaks, action, err))
 }
 
 // chat adds what was asked and answered to the conversation.

@@ -33,8 +33,9 @@ type Control func(url string) (func(network, address string, c syscall.RawConn) 
 
 // dialer opens sessions.
 type dialer struct {
-	servers []server
-	reset   map[string]any
+	servers  []server
+	reset    map[string]any
+	patience time.Duration // of one answer
 }
 
 // server is where sessions are.
@@ -45,7 +46,7 @@ type server struct {
 
 // newDialer makes a dialer that connects as the rules allow.
 func newDialer(urls []string, reset map[string]any, rules Control) (d dialer, err error) {
-	d.reset = reset
+	d.reset, d.patience = reset, answerPatience
 	for _, url := range urls {
 		if rest, is := strings.CutPrefix(url, "ws"); is {
 			url = "http" + rest // a WebSocket begins as that, and the rules speak of it
@@ -92,8 +93,9 @@ func (d dialer) patiently(try func() error) error {
 
 // session is one environment at a server, for as long as its connection lives.
 type session struct {
-	conn *websocket.Conn
-	url  string
+	conn     *websocket.Conn
+	url      string
+	patience time.Duration
 }
 
 // open resets a new session at any of the servers.
@@ -109,7 +111,7 @@ func (d dialer) open(seed int64) (*session, result, error) {
 		return nil, result{}, broken{fmt.Errorf("openenv: connect to %s: %w", at.url, err)}
 	}
 	conn.SetReadLimit(maxFrame)
-	s := &session{conn: conn, url: at.url}
+	s := &session{conn: conn, url: at.url, patience: d.patience}
 	data := map[string]any{"seed": seed}
 	maps.Copy(data, d.reset)
 	r, err := s.ask("reset", data)
@@ -124,7 +126,7 @@ func (s *session) step(action json.RawMessage) (result, error) { return s.ask("s
 
 // ask sends one message and reads its answer.
 func (s *session) ask(kind string, data any) (result, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	if err := wsjson.Write(ctx, s.conn, map[string]any{"type": kind, "data": data}); err != nil {
 		return result{}, broken{fmt.Errorf("openenv: %s at %s: %w", kind, s.url, err)}
