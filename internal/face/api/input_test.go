@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -142,6 +143,29 @@ func TestLargeBodiesAreRefusedUnread(t *testing.T) {
 		if body.read.Load() >= size {
 			t.Errorf("announced %v: the server took all of it", announced)
 		}
+	}
+}
+
+// A client that reads nothing before it has sent everything gets the answer, and no reset connection.
+func TestLargeBodyIsAnsweredAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	host := strings.TrimPrefix(f.url, "http://")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const size = 30_000_000
+	_, err = fmt.Fprintf(conn, "POST /v1/runs HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", host, size)
+	if err == nil {
+		_, err = conn.Write(make([]byte, size))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || resp.StatusCode != 413 {
+		t.Errorf("%v, %v", resp, err)
 	}
 }
 

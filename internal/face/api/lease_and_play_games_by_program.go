@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -225,10 +224,9 @@ func (c *programCall) answer() *programFault {
 	if err != nil {
 		return c.faultOf(err)
 	}
-	most := c.s.bounds().MaxBodyBytes
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, most))
-	if err != nil {
-		return &programFault{http.StatusRequestEntityTooLarge, fmt.Sprintf("a body may have %d bytes at most", most)}
+	body, refused := c.s.bodyOf(c.w, c.r)
+	if refused != nil {
+		return &programFault{refused.Status, refused.Detail}
 	}
 	_, err = c.s.deps.Mail.Post(c.r.Context(), ref, lease, cfg.Lease.Std(), external.Call{})
 	ending := c.rest == "/done" || c.rest == "/fail"
@@ -363,7 +361,8 @@ func readEnding(path string, body []byte, cfg external.Config) (external.Call, e
 		Reason    string             `json:"reason"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
-		return external.Call{}, fmt.Errorf("the body is not what belongs there: %w", err)
+		return external.Call{}, errors.New(`the body is none of {"reward": 0.5}, {"rewards": {"AGENT": 0.5}} and, for fail, ` +
+			`{"reason": "..."}`)
 	}
 	sum := sha256.Sum256(append([]byte(path), body...))
 	call := external.Call{Hash: hex.EncodeToString(sum[:12])}

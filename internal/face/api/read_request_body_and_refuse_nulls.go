@@ -17,36 +17,21 @@ import (
 // bodyTimeout bounds how long a client may take to send a body.
 const bodyTimeout = 30 * time.Second
 
+// mostDiscarded bounds what is read of a body that is too large, for clients that read no answer before they have sent
+// everything.
+const mostDiscarded = 32 << 20
+
 // readBody reads the body before any route sees the request, so that its size and its slowness are judged in one
-// place; a body that says it is too large is refused unread.
+// place.
 func (s *Server) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		most := s.bounds().MaxBodyBytes
-		tooLarge := problem(codeTooLarge, fmt.Sprintf("a request's body may have %d bytes at most", most))
-		if r.ContentLength > most {
-			w.Header().Set("Connection", "close")
-			writeProblem(w, r, tooLarge)
-			return
-		}
-		// Errors of deadlines only mean that this connection has none, as in some tests.
-		connection := http.NewResponseController(w)
-		_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-		body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
-		_ = connection.SetReadDeadline(time.Time{})
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			writeProblem(w, r, problem(codeTooSlow, fmt.Sprintf("the body did not arrive within %v", bodyTimeout)))
-			return
-		case err != nil:
-			writeProblem(w, r, problem(codeMalformed, "the body could not be read: "+err.Error()))
-			return
-		case int64(len(body)) > most:
-			w.Header().Set("Connection", "close")
-			writeProblem(w, r, tooLarge)
+		body, refused := s.bodyOf(w, r)
+		if refused != nil {
+			writeProblem(w, r, refused)
 			return
 		}
 		if fields := nulls(body); len(fields) > 0 && !judgesNulls(r) {
@@ -63,6 +48,31 @@ func (s *Server) readBody(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// bodyOf is the body of a request, or why it is not read.
+func (s *Server) bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
+	most := s.bounds().MaxBodyBytes
+	// Errors of deadlines only mean that this connection has none, as in some tests.
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	if int64(len(body)) > most {
+		w.Header().Set("Connection", "close")
+		if r.ContentLength <= mostDiscarded {
+			_, _ = io.CopyN(io.Discard, r.Body, mostDiscarded) // it is refused anyway
+		}
+	}
+	_ = connection.SetReadDeadline(time.Time{})
+	switch {
+	case int64(len(body)) > most:
+		return nil, problem(codeTooLarge, fmt.Sprintf("a request's body may have %d bytes at most", most))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, problem(codeTooSlow, fmt.Sprintf("the body did not arrive within %v", bodyTimeout))
+	case err != nil:
+		return nil, problem(codeMalformed, "the body could not be read: "+err.Error())
+	}
+	return body, nil
 }
 
 // judgesNulls reports whether a null has a meaning in a request's body, or is judged with the rest of it.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/millrace/millrace/internal/game/external"
 )
@@ -71,7 +72,8 @@ func (d *Dialect) Read(body []byte) (*Asked, error) {
 func explained(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("%s: a %s is not what belongs there", wrong.Field, wrong.Value)
+		return fmt.Errorf("%s: a %s is not what belongs there", strings.TrimPrefix(wrong.Field, "openAIBody."),
+			wrong.Value)
 	}
 	return err
 }
