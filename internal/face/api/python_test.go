@@ -54,13 +54,14 @@ func TestPythonClient(t *testing.T) {
 	}
 }
 
-// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these, and of
-// what deletes adapters; and, where there is numpy, of what makes arrays of a batch.
+// TestPythonTrackers runs the tests of what writes steps to W&B, TensorBoard and MLflow, with fakes of these, of what
+// deletes adapters, and of what plays games; and, where there is numpy, of what makes arrays of a batch.
 func TestPythonTrackers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers", "test_millrace_heartbeat", "test_millrace_prune"}
+	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers", "test_millrace_heartbeat", "test_millrace_prune",
+		"test_millrace_env"}
 	if exec.CommandContext(ctx, python(t), "-c", "import numpy").Run() == nil {
 		tests = append(tests, "test_millrace_rows")
 	}
