@@ -57,6 +57,27 @@ var journals = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		second := playJournal(t, f, game(0, 0), 2)
 		expect(t, "checkpoint", *second.journal.Checkpoint(), first.now)
 	},
+	"a turn that is taken back is gone, and another one in its place": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.queue(0, 0)
+		first := playJournal(t, f, game(0, 0), 1)
+		for range 2 {
+			f.ok(first.answer("FRANCE"))
+			f.ok(first.phase())
+		}
+		of := &first.now.Episode.Trajectories[0]
+		of.Turns = slices.Clip(of.Turns[:1])
+		f.ok(first.answer("FRANCE"))
+		f.ok(first.phase())
+		f.ok(first.answer("FRANCE"))
+		f.ok(first.phase())
+		second := playJournal(t, f, game(0, 0), 2)
+		expect(t, "checkpoint", *second.journal.Checkpoint(), first.now)
+		f.ok(second.end())
+		episodes, err := f.Episodes(f.ctx, ref(0), 1)
+		f.ok(err)
+		expect(t, "turns", episodes[0].Trajectories[0].Turns, first.now.Episode.Trajectories[0].Turns)
+	},
 	"an attempt taken for dead writes nothing more": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.queue(0, 0)

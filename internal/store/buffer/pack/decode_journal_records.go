@@ -28,7 +28,7 @@ func (j *Journal) Writer() *JournalWriter {
 // ReadJournal reads the records of a game's journal.
 func ReadJournal(ref rollout.EpisodeRef, records []string) (*Journal, error) {
 	j := &Journal{}
-	j.state.turns = map[string]int{}
+	j.state.turns = map[string][]rollout.Turn{}
 	for i, record := range records {
 		if err := j.take(ref, []byte(record)); err != nil {
 			return nil, fmt.Errorf("record %d of %d: %w", i, len(records), err)
@@ -129,7 +129,7 @@ func (j *Journal) phase(ref rollout.EpisodeRef, r *reader, number uint64) {
 		}
 		of := trajectoryOf(&c.Episode, ref, agent)
 		of.Turns = append(of.Turns, t)
-		j.state.turns[agent] = len(of.Turns)
+		j.state.turns[agent] = of.Turns
 	}
 	j.state.game, j.state.answers, j.Checkpoint = c.Game, nil, &c
 }

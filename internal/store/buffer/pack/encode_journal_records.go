@@ -45,8 +45,8 @@ type JournalAnswer struct {
 type journalState struct {
 	next    uint64 // number of the next record
 	prompts journalPrompts
-	game    []byte         // after the last phase
-	turns   map[string]int // of each agent's trajectory, so far
+	game    []byte                    // after the last phase
+	turns   map[string][]rollout.Turn // of each agent's trajectory, so far
 	answers []numberedAnswer
 }
 
@@ -144,11 +144,24 @@ func (w *JournalWriter) Fits(c *rollout.Checkpoint) bool {
 	for i := range c.Episode.Trajectories {
 		t := &c.Episode.Trajectories[i]
 		if t.ID != usualID(c.Episode.Ref.GroupRef, t) || t.Sample != c.Episode.Ref.Sample ||
-			t.Reward != 0 || t.Advantage != 0 || t.Truncated || len(t.Turns) < w.state.turns[t.Agent] {
+			t.Reward != 0 || t.Advantage != 0 || t.Truncated || !w.begins(t) {
 			return false
 		}
 	}
 	return true
+}
+
+// begins reports whether a trajectory begins with the turns that the journal holds of it: a game may have taken some
+// back, and have others in their place.
+func (w *JournalWriter) begins(t *rollout.Trajectory) bool {
+	held := w.state.turns[t.Agent]
+	n := len(held)
+	if n == 0 || len(t.Turns) < n {
+		return n == 0
+	}
+	x, y := &held[n-1], &t.Turns[n-1] // what comes after a turn that was taken back comes one by one
+	return slices.Equal(x.TokenIDs, y.TokenIDs) && sameBits(x.Logprobs, y.Logprobs) &&
+		slices.Equal(x.PromptTokenIDs, y.PromptTokenIDs)
 }
 
 // Phase encodes a finished phase: the checkpoint after it, as a difference to what the journal holds.
@@ -161,12 +174,12 @@ func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
 	count := 0
 	for i := range c.Episode.Trajectories {
 		t := &c.Episode.Trajectories[i]
-		count += len(t.Turns) - w.state.turns[t.Agent]
+		count += len(t.Turns) - len(w.state.turns[t.Agent])
 	}
 	out.uint(uint64(count))
 	for i := range c.Episode.Trajectories {
 		t := &c.Episode.Trajectories[i]
-		for j := w.state.turns[t.Agent]; j < len(t.Turns); j++ {
+		for j := len(w.state.turns[t.Agent]); j < len(t.Turns); j++ {
 			w.turn(&out, t.Agent, &t.Turns[j])
 		}
 	}
@@ -177,10 +190,10 @@ func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
 
 // took notes that the journal holds a checkpoint.
 func (w *JournalWriter) took(c *rollout.Checkpoint) {
-	w.state.game, w.state.answers, w.state.turns = c.Game, nil, map[string]int{}
+	w.state.game, w.state.answers, w.state.turns = c.Game, nil, map[string][]rollout.Turn{}
 	for i := range c.Episode.Trajectories {
 		t := &c.Episode.Trajectories[i]
-		w.state.turns[t.Agent] = len(t.Turns)
+		w.state.turns[t.Agent] = t.Turns
 	}
 }
 
@@ -275,7 +288,7 @@ func sameBits(a, b []float32) bool {
 func (w *JournalWriter) CanEnd(e *rollout.Episode) bool {
 	for i := range e.Trajectories {
 		t := &e.Trajectories[i]
-		if t.ID != usualID(e.Ref.GroupRef, t) || t.Sample != e.Ref.Sample || len(t.Turns) != w.state.turns[t.Agent] {
+		if t.ID != usualID(e.Ref.GroupRef, t) || t.Sample != e.Ref.Sample || len(t.Turns) != len(w.state.turns[t.Agent]) {
 			return false
 		}
 	}
