@@ -248,8 +248,8 @@ bench: ## benchmarks; each prints its own ratio or allocation count
 SECONDS := 600
 SEED := 0
 .PHONY: chaos
-chaos: lab $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers, PATIENCE=3 times the bounds
-	@$(LAB) chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS)) $(if $(PATIENCE),--patience $(PATIENCE))
+chaos: lab $(TEMPORAL) ## kill, stop and cut every part for SECONDS=600 and check that nothing was lost; SEED=n repeats a schedule, ONLY=stale-redis,kill-server some faults, REDIS=sentinel or cluster has failovers, SHAPE=external or openenv has games played outside, PATIENCE=3 times the bounds
+	@$(LAB) chaos --seconds $(SECONDS) --seed $(SEED) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(ONLY),--only $(ONLY)) $(if $(REDIS),--redis $(REDIS)) $(if $(SHAPE),--shape $(SHAPE)) $(if $(PATIENCE),--patience $(PATIENCE))
 
 .PHONY: bench-ended
 bench-ended: build $(TEMPORAL) ## what 5,000 runs that are over cost an idle server, worker and Redis: four minutes

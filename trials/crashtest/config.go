@@ -52,6 +52,7 @@ const (
 	DefaultEvery = 3300 * time.Millisecond
 	workers      = 2
 	engines      = 3
+	outsiders    = 2 // programs, or environments, of a run that has them
 )
 
 // DefaultRun is what Run plays where the configuration says nothing.
@@ -61,7 +62,7 @@ var DefaultRun = RunConfig{Steps: 16, GroupsPerStep: 3, Samples: 3, Depth: 2,
 // longRun is how many steps a run has whose faults are followed one by one: most of them find it in its middle.
 const longRun = 48
 
-// Agents is how many trajectories one game of the environment, tic-tac-toe, makes.
+// Agents is how many trajectories one game makes, in every shape.
 const agents = 2
 
 func (c *Config) fill() {
@@ -74,8 +75,10 @@ func (c *Config) fill() {
 	if c.Every <= 0 {
 		c.Every = DefaultEvery
 	}
-	if c.Run == (RunConfig{}) {
+	if c.Run.Steps == 0 {
+		shape := c.Run.Shape
 		c.Run = DefaultRun
+		c.Run.Shape = shape
 		if c.Deck == Names {
 			c.Run.Steps = longRun
 		}
@@ -91,12 +94,12 @@ func (c *Config) fill() {
 	}
 }
 
-// kinds is what the schedule deals.
-func (c *Config) kinds() []Kind {
+// Kinds is what the schedule deals.
+func (c *Config) Kinds() []Kind {
 	if len(c.Only) > 0 {
 		return c.Only
 	}
-	return c.Deck.Kinds(c.Layout)
+	return append(c.Deck.Kinds(c.Layout), c.Run.Shape.kinds()...)
 }
 
 // patient is a bound, as often as the harness is patient.
@@ -105,7 +108,7 @@ func (c *Config) patient(bound time.Duration) time.Duration {
 }
 
 func (c *Config) schedule() *Schedule {
-	return NewSchedule(c.kinds(), c.Seed, c.Every, c.TemporalOutage, workers, engines)
+	return NewSchedule(c.Kinds(), c.Seed, c.Every, c.TemporalOutage, workers, engines)
 }
 
 // Deals reports whether the schedule has every one of these kinds.

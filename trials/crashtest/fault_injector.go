@@ -116,7 +116,7 @@ func (in *injector) lose(ctx context.Context) {
 func (in *injector) worthwhile(ctx context.Context, f Fault) {
 	var now func() bool
 	switch f.Kind {
-	case KillWorker, KillEngine:
+	case KillWorker, KillEngine, KillProgram, StopProgram, KillEnvironment, StopEnvironment:
 		now = in.service.recorder.busy
 	case KillTrainer, ReplaceTrainer:
 		now = func() bool {
@@ -187,7 +187,7 @@ func (in *injector) process(ctx context.Context, part string, index int) string 
 			_ = node.Close()
 			return node.name
 		}
-	case "worker", "engine":
+	case "worker", "engine", "program", "environment":
 		return fmt.Sprintf("%s-%d", part, index)
 	case "trainer":
 		return trainerOf(in.watch.current())
@@ -215,6 +215,9 @@ func (in *injector) killAll() error {
 	}
 	for i := range engines {
 		names = append(names, fmt.Sprintf("engine-%d", i))
+	}
+	for i := range outsiders {
+		names = append(names, fmt.Sprintf("program-%d", i), fmt.Sprintf("environment-%d", i))
 	}
 	var last error
 	killed := 0

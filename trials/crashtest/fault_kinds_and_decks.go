@@ -79,12 +79,30 @@ const (
 	// namespace.
 	SecondDeployment Kind = "second-deployment"
 	EndWorker        Kind = "end-worker" // SIGTERM
+
+	// What plays games outside dies, or hangs for longer than its lease; with runs of the shapes that have it.
+	KillProgram     Kind = "kill-program"
+	StopProgram     Kind = "stop-program"
+	KillEnvironment Kind = "kill-environment"
+	StopEnvironment Kind = "stop-environment"
+
 	// ReturnName deletes the run and starts another one under its name, whose trainer writes other weights to the
 	// same paths; ExpireName waits instead until the run, over, is deleted by itself. They end lives of names and are
 	// in no deck.
 	ReturnName Kind = "return-name"
 	ExpireName Kind = "expire-name"
 )
+
+// kinds are those of what plays outside.
+func (s Shape) kinds() []Kind {
+	switch s {
+	case External:
+		return []Kind{KillProgram, KillProgram, KillProgram, StopProgram, StopProgram}
+	case OpenEnv:
+		return []Kind{KillEnvironment, KillEnvironment, KillEnvironment, StopEnvironment, StopEnvironment}
+	}
+	return nil
+}
 
 // Deck is which kinds a schedule deals.
 type Deck string

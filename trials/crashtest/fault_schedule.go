@@ -76,16 +76,22 @@ func (s *Schedule) Next() Fault {
 		f.Index = index % s.workers
 	case KillEngine, StopEngine, CutWorkerEngine, HangWorkerEngine, HangLoad:
 		f.Index = index % s.engines
+	case KillProgram, StopProgram, KillEnvironment, StopEnvironment:
+		f.Index = index % outsiders
 	}
 	switch f.Kind {
 	case KillWorker, KillServer, KillTrainer, KillEngine, KillTemporal, KillRedis, KillAll, EndWorker,
-		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, PublishAgain, PublishOther, SecondDeployment:
+		TerminateGroup, TerminateRun, TerminateFleet, ForgetRun, PublishAgain, PublishOther, SecondDeployment, KillProgram,
+		KillEnvironment:
 	case EnginesOutage:
 		f.Hold = enginesUnavailable
 		s.slot += int(f.Hold / s.every)
 	case TemporalOutage:
 		f.Hold = time.Duration(part * (6 + 2*s.rng.Float64()))
 		s.slot += s.slots(f.Hold)
+	case StopProgram, StopEnvironment:
+		f.Hold = 5 * time.Second // longer than a lease
+		s.slot += int(f.Hold / s.every)
 	case MoveSlot, ScaleUp, ScaleDown, KillWhileStarting, TerminateScaling:
 	case KillReady, KillDraining: // an engine comes into a phase before
 		s.slot += 2 * quiet

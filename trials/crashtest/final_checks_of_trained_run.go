@@ -16,6 +16,8 @@ type findings struct {
 	lost, duplicated, holes, wrongVersion, turns int
 	wrongWeights                                 int // turns of other weights than the trainer published
 	rewound                                      int // steps trained again because a trainer went back
+	again                                        int // answered calls that engines generated again
+	calls                                        int // of programs that were answered
 	refused                                      int // trainers that found themselves replaced
 	violations                                   []string
 }
@@ -33,6 +35,7 @@ func check(o outcome) findings {
 	f.onceInAll(o)
 	f.versions(o)
 	f.zeroVariance(o)
+	f.outside(o)
 	if o.cut {
 		f.given(o, steps)
 		return f

@@ -59,6 +59,8 @@ type seenBatch struct {
 	groups       []int64
 	zeroVariance []int64 // groups whose rewards say nothing
 	trajectories []string
+	rewards      map[string]float64  // by trajectory
+	answers      map[string][]string // by trajectory
 	turns        []seenTurn
 }
 
@@ -376,7 +378,7 @@ func (w *watch) compare(run string, step rollout.Step, body []byte) error {
 }
 
 func (w *watch) read(hash [sha256.Size]byte, batch *rollout.Batch) *seenBatch {
-	seen := &seenBatch{hash: hash}
+	seen := &seenBatch{hash: hash, rewards: map[string]float64{}, answers: map[string][]string{}}
 	for _, g := range batch.Groups {
 		seen.groups = append(seen.groups, int64(g.Ref.Seq))
 		if rollout.HasZeroVariance(g.Trajectories) {
@@ -384,7 +386,9 @@ func (w *watch) read(hash [sha256.Size]byte, batch *rollout.Batch) *seenBatch {
 		}
 		for _, t := range g.Trajectories {
 			seen.trajectories = append(seen.trajectories, t.ID)
+			seen.rewards[t.ID] = t.Reward
 			for _, turn := range t.Turns {
+				seen.answers[t.ID] = append(seen.answers[t.ID], turn.Text)
 				by := w.service.recorder.answeredBy(t.ID, turn.TokenIDs, turn.Logprobs)
 				seen.turns = append(seen.turns, seenTurn{t.ID, turn.PolicyVersion, by})
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/store/buffer"
+	"github.com/millrace/millrace/trials/crashtest/outside"
 	"github.com/millrace/millrace/trials/stack"
 )
 
@@ -28,10 +29,13 @@ type outcome struct {
 	records    []steprecord.StepRecord // at the end
 	account    buffer.Account          // at the end
 	waits      waits                   // at the end
-	tally                              // of what the watch did
-	violations []string                // seen while it ran
-	lost       bool                    // Redis was emptied meanwhile
-	cut        bool                    // it was deleted before its end
+	said       []outside.Line          // by programs
+	older      []exchange              // when Redis was made to come back older
+	generated  func(trajectory string) []generation
+	tally               // of what the watch did
+	violations []string // seen while it ran
+	lost       bool     // Redis was emptied meanwhile
+	cut        bool     // it was deleted before its end
 	// lostBatches is the steps whose batch went with a Redis that came back older, and rolledBack whether one did.
 	lostBatches map[rollout.Step]bool
 	rolledBack  bool
@@ -77,6 +81,9 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 	if err != nil {
 		return outcome{}, err
 	}
+	if err := s.serveEnvironments(&p); err != nil {
+		return outcome{}, err
+	}
 	spec := p.spec()
 	if err := stack.Await(ctx, s.cfg.patient(stuckAfter), func(ctx context.Context) error {
 		return client.StartRun(ctx, spec)
@@ -84,6 +91,9 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 		return outcome{}, fmt.Errorf("start it: %w", err)
 	}
 	if err := s.Spawn(trainerOf(p), true, s.cfg.Lab, s.trainerArgs(p)...); err != nil {
+		return outcome{}, err
+	}
+	if err := s.startPrograms(p); err != nil {
 		return outcome{}, err
 	}
 	w.begin(p)
@@ -108,12 +118,19 @@ func (s *service) train(ctx context.Context, w *watch, in *injector, p plan) (ou
 	if !p.last() {
 		in.end(ctx, p)
 	}
+	s.endPrograms(p)
 	if o.journal, err = readLines[trained](p.file("journals", ".jsonl")); err != nil {
 		return o, err
 	}
 	if o.events, err = readLines[event](p.file("events", ".jsonl")); err != nil {
 		return o, err
 	}
+	if o.said, err = readLines[outside.Line](p.file("programs", ".jsonl")); err != nil {
+		return o, err
+	}
+	o.violations = append(o.violations, s.leftSessions(ctx)...)
+	o.older = in.older()
+	o.generated = s.recorder.generated
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.batches, o.account, o.tally = w.batches, w.account, w.tally

@@ -27,8 +27,9 @@ type recorder struct {
 	answers map[string][]time.Time     // by episode
 	engines map[int][]time.Time        // answers by engine
 	aborts  []abort
-	tokens  map[string]int64 // generated so far, by turn
-	again   int64            // tokens generated for a turn that had an answer
+	tokens  map[string]int64        // generated so far, by turn
+	made    map[string][]generation // by trajectory
+	again   int64                   // tokens generated for a turn that had an answer
 	total   int64
 	flying  int // requests under way
 	servers []*http.Server
@@ -56,6 +57,7 @@ func newRecorder() *recorder {
 	return &recorder{
 		models: map[sampleKey]answered{}, loaded: map[engineAdapter]string{}, weights: map[string]map[string]bool{},
 		answers: map[string][]time.Time{}, engines: map[int][]time.Time{}, tokens: map[string]int64{},
+		made: map[string][]generation{},
 	}
 }
 
@@ -96,6 +98,7 @@ func (r *recorder) watching(next http.Handler) http.Handler {
 		}
 		begun := time.Now()
 		if ok {
+			req = rememberPrompt(req)
 			r.fly(1)
 			defer r.fly(-1)
 		}
@@ -179,6 +182,9 @@ func (r *recorder) note(engine int, resp *http.Response) error {
 	}
 	r.answers[turn.episode] = append(r.answers[turn.episode], now)
 	r.engines[engine] = append(r.engines[engine], now)
+	if g, ok := resp.Request.Context().Value(promptKey{}).(generation); ok {
+		r.made[turn.trajectory] = append(r.made[turn.trajectory], g)
+	}
 	n := int64(len(choice.TokenIDs))
 	if _, before := r.tokens[turn.turn]; before {
 		r.again += n

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/millrace/millrace/internal/game/external"
+	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -22,6 +24,16 @@ const (
 	ByFinish       Shape = "by-finish"  // batches of what was ready first
 )
 
+// The shapes that a run has where it is asked for, for there are more processes to break: its games are played by
+// programs, or in environments behind sockets.
+const (
+	External Shape = "external"
+	OpenEnv  Shape = "openenv"
+)
+
+// Shapes lists those that can be asked for.
+func Shapes() []Shape { return append(shapes(), External, OpenEnv) }
+
 func shapes() []Shape { return []Shape{Plain, Stragglers, NoZeroVariance, Waiting, ByFinish} }
 
 // plan is one run: its number, sizes and special things, all decided by the seed.
@@ -33,6 +45,8 @@ type plan struct {
 	retain int // steps whose batches are kept after they were trained on
 	seed   int64
 	dir    string // where its trainer writes
+
+	environments []string // URLs, of the shape OpenEnv
 }
 
 // plan is the i-th run, from 1: so many in a row share a name. What the configuration leaves open is drawn.
@@ -117,6 +131,13 @@ func (p plan) spec() runspec.Spec {
 		spec.Buffer.OnStale, spec.Buffer.MaxStaleness = runspec.WaitStale, waitingStaleness
 	case ByFinish:
 		spec.Buffer.Order = runspec.FinishOrder
+	case External:
+		spec.Environment = runspec.Environment{Kind: external.Kind, Options: json.RawMessage(
+			`{"agents": ["a", "b"], "lease": "3s"}`)}
+	case OpenEnv:
+		urls, _ := json.Marshal(p.environments) // texts
+		spec.Environment = runspec.Environment{Kind: openenv.Kind, Options: json.RawMessage(`{"choices": "legal_actions",
+			"action": {"add": "{answer}"}, "template": "The sum is {sum}. Add: ", "urls": ` + string(urls) + `}`)}
 	case Plain:
 	}
 	return spec

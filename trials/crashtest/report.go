@@ -22,6 +22,7 @@ type Summary struct {
 	WrongWeights   int   `json:"wrong_weights"`   // turns of other weights than were published, and names of two
 	Stuck          int   `json:"stuck"`           // faults after which nothing went on within their bound
 	RepeatedTokens int64 `json:"repeated_tokens"` // that engines generated for a turn already answered
+	Again          int   `json:"generated_again"` // calls of programs that engines generated after they were answered
 	// Rollbacks are how often Redis was made to come back older while a run went on. Each was detected, repaired and
 	// shown, or harmless: nothing was lost that a trainer had been told.
 	Rollbacks         int     `json:"rollbacks"`
@@ -44,6 +45,7 @@ type Report struct {
 	Ahead      int        // batches granted while Temporal was unavailable
 	Unled      int        // turns answered while Temporal was unavailable
 	Turns      int        // turns compared with what engines answered
+	Calls      int        // of programs, compared with one another and with what engines generated
 	OutTokens  int64      // generated altogether
 	Lost       int        // batches that were lost with a Redis that came back older, and claims of them refused
 	Dropped    map[rollout.Code]int64
@@ -60,6 +62,8 @@ func (r *Report) take(o outcome, f findings) {
 	r.Summary.WrongVersion += f.wrongVersion
 	r.Summary.WrongWeights += f.wrongWeights
 	r.Turns += f.turns
+	r.Summary.Again += f.again
+	r.Calls += f.calls
 	r.Claims += o.claims
 	r.Shares += o.shares
 	r.Records += o.resent

@@ -28,6 +28,8 @@ type service struct {
 	strays   []*stray // successors of stopped trainers, outside the stack: nobody starts them again
 
 	links map[string]*link
+
+	environments []string // addresses
 	// Ours, not through links.
 	rdb      redis.UniversalClient
 	store    *buffer.Store
@@ -53,7 +55,7 @@ const engineSpeed = "0.6"
 
 func startService(ctx context.Context, cfg Config) (*service, error) {
 	s := &service{cfg: cfg, began: time.Now(), recorder: newRecorder(), links: map[string]*link{}}
-	for _, dir := range []string{"adapters", "journals", "events", "checkpoints"} {
+	for _, dir := range []string{"adapters", "journals", "events", "checkpoints", "programs"} {
 		if err := os.MkdirAll(filepath.Join(cfg.Dir, dir), 0o755); err != nil {
 			return nil, err
 		}

@@ -37,8 +37,12 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 			if !slices.Contains(crashtest.Layouts(), cfg.Layout) {
 				return usage("--redis %s: want one of %v", cfg.Layout, crashtest.Layouts())
 			}
+			if !slices.Contains(append(crashtest.Shapes(), ""), cfg.Run.Shape) {
+				return usage("--shape %s: want one of %v", cfg.Run.Shape, crashtest.Shapes())
+			}
+			all := cfg.Kinds()
 			for _, kind := range only {
-				if all := cfg.Deck.Kinds(cfg.Layout); !slices.Contains(all, crashtest.Kind(kind)) {
+				if !slices.Contains(all, crashtest.Kind(kind)) {
 					return usage("--only %s: want some of %v, where Redis is %s", kind, all, cfg.Layout)
 				}
 				cfg.Only = append(cfg.Only, crashtest.Kind(kind))
@@ -70,6 +74,8 @@ engines answered and the buffer's account. Ends with one line of JSON, and exit 
 	f.StringVar((*string)(&cfg.Layout), "redis", string(crashtest.Single),
 		"which nodes Redis is made of: single, sentinel (a master and a replica) or cluster (three masters with a "+
 			"replica each)")
+	f.StringVar((*string)(&cfg.Run.Shape), "shape", "", "of all runs, such as external or openenv; empty: one after the "+
+		"other")
 	f.StringSliceVar(&only, "only", nil, "only these kinds of faults, with commas between, such as stale-redis")
 	f.IntVar(&cfg.Patience, "patience", 1, "times the stated bounds, on a machine that does other work meanwhile")
 	trial.add(f)
@@ -99,6 +105,9 @@ func (e environment) chaosReport(r crashtest.Report) error {
 		"trainers refused, "+
 		"%d batches granted and %d turns played while Temporal was unavailable",
 		r.Claims, r.Shares, r.Records, r.Refused, r.Ahead, r.Unled)
+	if r.Calls > 0 {
+		e.say("%d calls of programs were answered, %d of them generated again", r.Calls, r.Summary.Again)
+	}
 	e.say("%d steps trained again because a trainer went back to its checkpoint, "+
 		"%d turns compared with the engines' answers, %d of %d generated tokens repeated, groups dropped: %v",
 		r.Rewound, r.Turns, r.Summary.RepeatedTokens, r.OutTokens, r.Dropped)

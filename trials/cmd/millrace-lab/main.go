@@ -67,7 +67,8 @@ func newRootCommand(env environment) *cobra.Command {
 	bench := &cobra.Command{Use: "bench", Short: "Measure what the service costs, part by part"}
 	bench.AddCommand(newBenchTurnCommand(env), newBenchScaleCommand(env), newBenchMemoryCommand(env),
 		newBenchBufferCommand(env), newBenchRestartCommand(env))
-	root.AddCommand(bench, newChaosCommand(env), newTrainerCommand(env), newIsolationCommand(env),
+	root.AddCommand(bench, newChaosCommand(env), newTrainerCommand(env), newProgramCommand(env),
+		newEnvironmentCommand(env), newIsolationCommand(env),
 		newExperimentCommand(env), newPredictCommand(env), newReplayDispatchCommand(env), newAxiomCommand(env))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v; see --help", err) })
 	return root
