@@ -316,6 +316,10 @@ TRACKERS := $(BIN)/trackers
 test-trackers: build $(TEMPORAL) ## the Python client with the real W&B (offline), TensorBoard and MLflow: trains, kills, reads back (2 minutes; installs them below .bin)
 	@deploy/trackers/check.sh $(TRACKERS) $(BIN)/millrace
 
+.PHONY: with
+with: build $(TEMPORAL) ## another project's package, unchanged and pinned, with a Millrace of its own: PEER=gymnasium, pettingzoo, ... (docs/with)
+	@examples/with/with.sh $(PEER)
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf $(BIN) .millrace

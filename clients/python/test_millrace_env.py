@@ -20,6 +20,7 @@ from typing import Any, Callable, Iterator
 
 from millrace.env import Agents, Done, Environment, Scenario, environment, rehearse
 from millrace.env._service import Service
+from millrace.env.wire import Lost, Wire
 
 HERE = Path(__file__).parent
 
@@ -37,6 +38,7 @@ class Server:
         self.gone: set[str] = set()  # games whose lease has ended
         self.answer: Callable[[str, dict[str, Any]], tuple[int, dict[str, Any]]] = lambda game, body: (200, {})
         self.cut: Callable[[str], str] = lambda path: ""  # "before" or "after" the work
+        self._writers: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
         started = threading.Event()
         threading.Thread(target=self._run, args=(started,), daemon=True).start()
@@ -54,6 +56,7 @@ class Server:
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -108,6 +111,15 @@ class Server:
             await asyncio.sleep(0.02)
             return 204, {}
         return 409, {"type": "urn:millrace:problem:run-over", "detail": "the run is completed"}
+
+    def drop(self) -> None:
+        """Cuts all connections, as a server does that is killed."""
+
+        def cut() -> None:
+            for writer in self._writers:
+                writer.transport.abort()
+
+        self._loop.call_soon_threadsafe(cut)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -226,6 +238,25 @@ class Games(Quiet):
             server._leased = lambda: _soon((404, {"type": "urn:millrace:problem:no-such-run", "detail": "no run"}))  # type: ignore
             with self.assertRaises(NoSuchRun):
                 play(three_turns, server)
+
+
+class Connections(unittest.TestCase):
+    def test_that_a_server_left_behind_cost_one_try(self) -> None:
+        async def talk(server: Server) -> int:
+            wire, lost = Wire(), 0
+            url = f"{server.url}/v1/runs/demo/episodes/0-0/heartbeat"
+            await asyncio.gather(*(wire.post(url, b"{}", None, 10) for _ in range(20)))
+            server.drop()
+            for _ in range(5):
+                try:
+                    await wire.post(url, b"{}", None, 10)
+                except Lost:
+                    lost += 1
+            wire.close()
+            return lost
+
+        with serving(1) as server:
+            self.assertLessEqual(asyncio.run(talk(server)), 1)
 
 
 async def _soon(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """HTTP/1.1 for asyncio, by the standard library alone: POSTs of JSON over connections that are kept.
 
-It goes straight to the server, by no proxy. What it is asked to send may be sent again after a cut, so a kept
-connection that the server has closed meanwhile is an error like any other, and the caller tries again.
+It goes straight to the server, by no proxy. What it is asked to send may be sent again after a cut, so the caller tries
+again whatever the error. One that breaks a kept connection ends them all: a server that has restarted closed each.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Wire:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         head += f"Authorization: Bearer {key}\r\n\r\n" if key else "\r\n"
         idle = self._idle.setdefault(host, [])
+        while idle and (idle[-1][0].at_eof() or idle[-1][1].is_closing()):
+            idle.pop()[1].close()
         try:
             reader, writer = idle.pop() if idle else await asyncio.wait_for(self._open(parts), timeout)
         except (OSError, asyncio.TimeoutError) as err:
@@ -71,6 +73,8 @@ class Wire:
             await writer.drain()
             answer, kept = await _read(reader)
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as err:
+            while idle:
+                idle.pop()[1].close()
             raise Lost(f"{parts.netloc}: {type(err).__name__}: {err}") from err
         finally:
             bell.cancel()
@@ -82,9 +86,8 @@ class Wire:
 
     def close(self) -> None:
         for connections in self._idle.values():
-            for _, writer in connections:
-                writer.close()
-        self._idle.clear()
+            while connections:
+                connections.pop()[1].close()
 
     async def _open(self, parts: Any) -> Connection:
         context = None
