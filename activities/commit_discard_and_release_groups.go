@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // GroupEnd says what became of a group.
@@ -42,7 +41,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	}
 	group := assemble(in, episodes, a.Now())
 	zeroVariance := len(episodes) > 1 && rollout.HasZeroVariance(group.Trajectories)
-	if zeroVariance && plan.ZeroVariance == runspec.DropZeroVariance {
+	if plan.ZeroVariance.Drops(len(episodes), zeroVariance) {
 		return GroupEnd{Seq: plan.Ref.Seq, Code: rollout.CodeZeroVariance, ZeroVariance: true},
 			a.discard(ctx, plan.Ref, rollout.CodeZeroVariance, group.Phases)
 	}

@@ -15,12 +15,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/config"
-	"github.com/millrace/millrace/internal/game/diplomacyenv"
-	"github.com/millrace/millrace/internal/game/external"
-	"github.com/millrace/millrace/internal/game/openenv"
-	"github.com/millrace/millrace/internal/game/promptset"
+	gamekinds "github.com/millrace/millrace/internal/game/environments"
 	"github.com/millrace/millrace/internal/game/specfile"
-	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
@@ -33,15 +29,7 @@ import (
 var update = flag.Bool("update", false, "write the files under schema and testdata instead of comparing them")
 
 // environments are the real ones.
-func environments() specfile.Environments {
-	return specfile.Environments{
-		external.Kind:  func(o json.RawMessage) error { _, err := external.FromOptions(o); return err },
-		openenv.Kind:   func(o json.RawMessage) error { _, err := openenv.FromOptions(o); return err },
-		promptset.Kind: func(o json.RawMessage) error { _, err := promptset.FromOptions(o); return err },
-		tictactoe.Kind: func(o json.RawMessage) error { _, err := tictactoe.FromOptions(o); return err },
-		"diplomacy":    func(o json.RawMessage) error { _, err := diplomacyenv.FromOptions(o); return err },
-	}
-}
+func environments() specfile.Environments { return gamekinds.ValidateOptions() }
 
 func TestReferenceSpec(t *testing.T) {
 	t.Parallel()

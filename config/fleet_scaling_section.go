@@ -46,6 +46,12 @@ const (
 	ProviderExec       = "exec"
 )
 
+// providerKeys is the rows of the providers' sections.
+func providerKeys() []settings.Key {
+	return slices.Concat(below("scaling."+ProviderKubernetes, kubernetes.Keys),
+		below("scaling."+ProviderProcess, process.Keys), below("scaling."+ProviderExec, exec.Keys))
+}
+
 // below is the rows of a table as those of a section.
 func below(section string, table settings.Table) []settings.Key {
 	rows := slices.Clone(table.Keys)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/game/diplomacyenv"
+	"github.com/millrace/millrace/internal/game/environments"
 	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
@@ -30,10 +31,16 @@ func TestReferenceHasEveryOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, defaults := range map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(),
+	defaults := map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(),
 		external.Kind: external.DefaultConfig(),
 		openenv.Kind:  openenv.DefaultConfig(), promptset.Kind: promptset.DefaultConfig(),
-		tictactoe.Kind: tictactoe.Config{}} {
+		tictactoe.Kind: tictactoe.Config{}}
+	for kind := range environments.ValidateOptions() {
+		if defaults[kind] == nil {
+			t.Errorf("%s: its options are not held to the page: add its defaults to this test", kind)
+		}
+	}
+	for kind, defaults := range defaults {
 		_, section, ok := strings.Cut(string(page), "\n### `kind: "+kind+"`\n")
 		if !ok {
 			t.Errorf("there is nothing about %s", kind)

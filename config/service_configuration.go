@@ -15,9 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/scaling"
-	"github.com/millrace/millrace/internal/scaling/provider/exec"
-	"github.com/millrace/millrace/internal/scaling/provider/kubernetes"
-	"github.com/millrace/millrace/internal/scaling/provider/process"
 	"github.com/millrace/millrace/internal/store/redisserver"
 	"github.com/millrace/millrace/worker/workerconfig"
 )
@@ -107,8 +104,7 @@ func ServiceSchema() []byte {
 // serviceTable is every key: the file's rows, and those of the parts of the service, below their sections.
 var serviceTable = func() settings.Table {
 	t := settings.ReadTable(serviceKeys)
-	t.Keys = slices.Concat(t.Keys, below("scaling", scaling.Keys), below("scaling.kubernetes", kubernetes.Keys),
-		below("scaling.process", process.Keys), below("scaling.exec", exec.Keys))
+	t.Keys = slices.Concat(t.Keys, below("scaling", scaling.Keys), providerKeys())
 	return t
 }()
 

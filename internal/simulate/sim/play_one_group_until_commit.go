@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/run/runmachine"
 	"github.com/millrace/millrace/internal/simulate/sim/buffermodel"
@@ -165,7 +164,7 @@ func (g *group) commit() {
 	slices.SortFunc(g.done, func(a, b outcome) int { return cmp.Compare(a.sample, b.sample) })
 	ref := rollout.GroupRef{Run: g.setup.Name, Seq: g.seq}
 	flat := g.games.ZeroVariance(ref)
-	if flat && len(g.done) > 1 && g.setup.Group.ZeroVariance == runspec.DropZeroVariance {
+	if g.setup.Group.ZeroVariance.Drops(len(g.done), flat) {
 		g.buffer.Discard(g.seq, rollout.CodeZeroVariance, g.length())
 		g.end(rollout.CodeZeroVariance, true)
 		return
