@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -268,6 +269,31 @@ func TestMapIsWritten(t *testing.T) {
 	if len(folders) > 14 {
 		t.Errorf("%d folders stand under internal, at most 14 may", len(folders))
 	}
+}
+
+// Who makes a change finds the files that the map sends them to.
+func TestPathsOfTheMapAreThere(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, changes, _ := strings.Cut(string(page), "\n## Where a change goes\n")
+	changes, _, _ = strings.Cut(changes, "\n## ")
+	paths := regexp.MustCompile("`([a-z_]+(?:/[a-z_.]+)+)`").FindAllStringSubmatch(changes, -1)
+	if len(paths) < 30 {
+		t.Errorf("%d paths are found, want those of all rows", len(paths))
+	}
+	for _, path := range paths {
+		if !exists("../../"+path[1]) && !exists("../"+path[1]) {
+			t.Errorf("ARCHITECTURE.md sends changes to %s, which is not there", path[1])
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // Scripts of Redis are made by redisscript.New, which keeps them whole while a Cluster moves their slot.
