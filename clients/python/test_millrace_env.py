@@ -231,6 +231,16 @@ class Games(Quiet):
         with serving(1, lease=0.3) as server:
             self.assertEqual(play(slow, server).ended, {"played": 1})
 
+    def test_whose_calls_are_made_elsewhere_may_be_silent_for_longer(self) -> None:
+        @environment
+        async def elsewhere(scenario: Scenario, agents: Agents) -> float:
+            self.assertTrue(agents.only.base_url.endswith("/v1"))
+            await asyncio.sleep(2.5)
+            return 1.0
+
+        with serving(1) as server:
+            self.assertEqual(play(elsewhere, server, deadline=0.1).ended, {"played": 1})
+
     def test_of_a_run_that_is_refused(self) -> None:
         from millrace import NoSuchRun
 

@@ -106,13 +106,14 @@ def compare(got: dict[str, dict[str, float]], journal: pathlib.Path) -> None:
     print(f"the environment's journal agrees, game by game: {counts}")
 
 
-def play(name: str, environment: str, agents: list[str] | None = None, **how: Any) -> dict[str, dict[str, float]]:
+def play(name: str, environment: str, agents: list[str] | None = None, check: Check = lambda trajectory: None,
+         slots: int = 64, **how: Any) -> dict[str, dict[str, float]]:
     """A whole run with the environment, with the deaths of server and worker in its middle."""
     run = start(name, {"agents": agents} if agents else None, **how)
     began = time.monotonic()
-    process, journal = serve(environment, name)
+    process, journal = serve(environment, name, slots)
     try:
-        got = train(run)
+        got = train(run, check)
         if code := process.wait(60):
             raise SystemExit(f"millrace-env has ended with {code}")
     finally:

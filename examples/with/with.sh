@@ -39,6 +39,7 @@ done
 engine=$(sed -n 's/.* simulated engines.*: \(http:[^ ]*\).*/\1/p' "$log")
 echo "$peer with Millrace at $url"
 export MILLRACE_SERVER=$url MILLRACE_DEV=$dev MILLRACE_ENGINE=$engine PYTHONPATH=$root/clients/python PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export PATH=$venv/bin:$PATH
 cd "$here"
 "$venv/bin/python" "$example"
 echo "$peer: ok"

@@ -100,8 +100,15 @@ class Agent:
 
     def __init__(self, name: str, call: Call, base_url: str = "", api_key: str = "", model: str = "") -> None:
         self.name, self.api_key, self.model = name, api_key, model
-        self.base_url = base_url  # OpenAI's; without its /v1, Anthropic's
-        self._call, self._asked = call, 0
+        self.elsewhere = False  # calls are made by another client, unseen
+        self._base_url, self._call, self._asked = base_url, call, 0
+
+    @property
+    def base_url(self) -> str:
+        """OpenAI's; without its /v1, Anthropic's. Who reads it makes calls that are not seen here, and so a game of its
+        may be silent for as long as games may last."""
+        self.elsewhere = True
+        return self._base_url
 
     async def ask(self, prompt: Ask, **options: Any) -> Answer:
         """One turn. Options are those of OpenAI's calls: max_tokens, stop, tools, tool_choice, model (a fixed policy).
@@ -150,8 +157,15 @@ class Agents(Mapping[str, Agent]):
 class Environment:
     """What `environment` makes: plays one game."""
 
-    def __init__(self, name: str, play: Callable[[Scenario, Agents], Awaitable[Any]]) -> None:
-        self.name, self._play = name, play
+    def __init__(
+        self, name: str, play: Callable[[Scenario, Agents], Awaitable[Any]], close: Callable[[], Awaitable[Any]] | None = None
+    ) -> None:
+        self.name, self._play, self._close = name, play, close
+
+    async def close(self) -> None:
+        """Gives back what all games share, after the last one."""
+        if self._close is not None:
+            await self._close()
 
     async def play(self, scenario: Scenario, agents: Agents) -> Done:
         """Plays to the end. The rewards are one finite number for each agent; raises Fault, or what the code raised."""

@@ -46,6 +46,7 @@ class _Game:
         self.calls = 0  # that wait for an answer
         self.worked = self.heard = time.monotonic()  # since when the environment has had its turn; the last sign of life
         self.task: asyncio.Task[None] | None = None
+        self.agents: Agents = Agents([])
         self.why: BaseException | None = None  # its task was cancelled
 
 
@@ -89,6 +90,7 @@ class Service:
                 if self._games:
                     await asyncio.wait(self._games, timeout=1)
         finally:
+            await self.environment.close()
             looks.cancel()
             self._wire.close()
             self._say("ended")
@@ -174,7 +176,7 @@ class Service:
         told = lease["scenario"]
         names = tuple(lease["agents"])
         scenario = Scenario(int(told["seed"]), told.get("row") or {}, names, game.name)
-        agents = Agents([self._agent(game, name, len(names)) for name in names])
+        agents = game.agents = Agents([self._agent(game, name, len(names)) for name in names])
         try:
             done = await self.environment.play(scenario, agents)
             await self._post(game, "/done", {"rewards": done.rewards, "truncated": done.truncated})
@@ -265,8 +267,11 @@ class Service:
             for game in list(self._games.values()):
                 if game.calls:
                     continue  # the service counts that as life
-                if now - game.worked > self.deadline and game.task is not None and game.why is None:
-                    game.why = Hung(f"the environment {self.environment.name} has done nothing for {self.deadline:g} s")
+                deadline = self.deadline
+                if any(agent.elsewhere for agent in game.agents.values()):
+                    deadline = max(deadline, float(game.lease["episode_seconds"]))
+                if now - game.worked > deadline and game.task is not None and game.why is None:
+                    game.why = Hung(f"the environment {self.environment.name} has done nothing for {deadline:g} s")
                     game.task.cancel()
                 elif now - game.heard > float(game.lease["lease_seconds"]) / 3:
                     game.heard = now
