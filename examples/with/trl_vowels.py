@@ -1,0 +1,101 @@
+"""Real TRL steps on a run of games by millrace.env, with a tiny model on CPUs: what `make with PEER=trl` runs.
+
+The engines are simulated, and speak no language that the tiny model could learn: what is shown is the path, batch in and
+adapter out, and that TRL trains on the engine's own tokens.
+"""
+
+import os
+import tempfile
+import threading
+from typing import Any
+
+from millrace.env import Agents, Scenario, environment
+
+
+@environment
+async def vowels(scenario: Scenario, agents: Agents) -> float:
+    """The share of vowels in what is said."""
+    said = await agents.only.ask(f"Write vowels, number {scenario.seed % 1000}: ")
+    return sum(letter in "aeiou" for letter in said.text) / max(1, len(said.text))
+
+
+SAMPLES, GROUPS, STEPS = 4, 2, 3
+
+
+def main() -> None:
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+    import stand
+    import torch
+    from datasets import Dataset
+    from millrace.trl import Rollouts
+    from peft import LoraConfig
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+    from trl import GRPOConfig, GRPOTrainer
+
+    print(stand.versions("trl", "transformers", "peft", "torch"))
+    alphabet = {letter: n for n, letter in enumerate([*pre_tokenizers.ByteLevel.alphabet(), "<end>"])}
+    bytes_alone = Tokenizer(models.BPE(alphabet, []))
+    bytes_alone.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_alone, eos_token="<end>", pad_token="<end>")
+    torch.manual_seed(0)
+    # As many ids as the simulated engines' vocabulary, and little else.
+    shape = Qwen3Config(vocab_size=151936, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+                        num_key_value_heads=1, head_dim=8, tie_word_embeddings=True)
+    model = Qwen3ForCausalLM(shape)
+
+    folder = tempfile.mkdtemp(prefix="millrace-with-")
+    run = stand.start("vowels", steps=STEPS, samples=SAMPLES, groups=GROUPS, adapters={"rank": 8, "path_prefix": folder})
+    process, journal = stand.serve("trl_vowels:vowels", "vowels")
+    rollouts = Rollouts(run)
+    got: dict[str, dict[str, float]] = {}
+    compared = 0
+
+    class Recorded(GRPOTrainer):
+        """TRL, whose own tensors are compared with the batch, token by token."""
+
+        def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+            nonlocal compared
+            tensors = super()._generate_and_score_completions(inputs)
+            step = rollouts._step
+            assert step is not None
+            for n, row in enumerate(step.sequences()):
+                game = "-".join(row["trajectory_id"].split("/")[1:3])
+                assert game not in got, f"game {game} came twice"
+                got[game] = {"agent": row["reward"]}
+                ids = [tensors[f"{part}_ids"][n][tensors[f"{part}_mask"][n].bool()].tolist() for part in ("prompt", "completion")]
+                assert ids[0] + ids[1] == row["token_ids"], f"TRL has other tokens of {row['sequence_id']}"
+                compared += len(row["token_ids"])
+            if step.number == 0:
+                threading.Thread(target=stand.kill_server_and_worker).start()
+            return tensors
+
+    trainer = Recorded(
+        model=model,
+        reward_funcs=rollouts.reward,
+        args=GRPOConfig(output_dir=folder + "/trl", per_device_train_batch_size=SAMPLES * GROUPS, num_generations=SAMPLES,
+                        max_steps=STEPS, learning_rate=1e-2, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True,
+                        max_completion_length=16, bf16=False),
+        train_dataset=Dataset.from_dict({"prompt": ["the run asks"] * 64}),
+        processing_class=tokenizer,
+        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"),
+        rollout_func=rollouts,
+        callbacks=[rollouts.callback()],
+    )
+    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters() if value.requires_grad}
+    try:
+        trainer.train()
+        if code := process.wait(60):
+            raise SystemExit(f"millrace-env has ended with {code}")
+    finally:
+        process.terminate()
+    moved = sum((value.detach() - before[name]).norm().item() for name, value in trainer.model.named_parameters() if name in before)
+    status = run.status()
+    print(f"TRL trained {STEPS} steps on {len(got)} games; its {compared} tokens are the engine's; LoRA moved by {moved:.3f}")
+    print(f"the run is {status['state']}, at policy version {status['policy_version']}")
+    assert moved > 0 and status["policy_version"] == STEPS
+    stand.compare(got, journal)
+
+
+if __name__ == "__main__":
+    main()
