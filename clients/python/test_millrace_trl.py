@@ -10,7 +10,8 @@ from millrace.trl import completions
 def row(trajectory: str, prompt: List[int], completion: List[int], reward: float = 0.5) -> Dict[str, Any]:
     """As Step.sequences has it."""
     return {
-        "trajectory_id": trajectory, "sequence_id": trajectory, "group_id": trajectory.rpartition("/")[0], "agent": "agent", "reward": reward,
+        "trajectory_id": trajectory, "sequence_id": trajectory, "group_id": trajectory.rpartition("/")[0],
+        "agent": "agent", "reward": reward,
         "token_ids": prompt + completion, "input_tokens": len(prompt), "constraint": None, "policy_version": 3,
         "loss_mask": [0] * len(prompt) + [1] * len(completion),
         "logprobs": [0.0] * len(prompt) + [-0.5] * len(completion), "turn_reward": 0.0, "sequence_index": 0,
