@@ -22,7 +22,7 @@ func (s *Server) registerHealth(mux *http.ServeMux) {
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	select {
-	case <-s.stopping:
+	case <-s.stopping.Done():
 		writeProblem(w, r, problem(rollout.Unavailable, "the server is stopping"))
 		return
 	default:

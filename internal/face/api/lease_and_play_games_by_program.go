@@ -213,8 +213,11 @@ func (c *programCall) answer() *programFault {
 		key = bearer
 	}
 	lease := leaseOf(key)
+	ending := c.rest == "/done" || c.rest == "/fail"
 	ref, err := c.game(c.r.Context(), lease)
-	if err != nil {
+	switch {
+	case errors.Is(err, mailbox.ErrOver) && ending, errors.Is(err, mailbox.ErrAbsent):
+	case err != nil:
 		return c.stranger(err)
 	}
 	if connection := connectionOf(c.r.Context()); connection != nil {
@@ -227,13 +230,6 @@ func (c *programCall) answer() *programFault {
 	body, refused := c.s.bodyOf(c.w, c.r)
 	if refused != nil {
 		return &programFault{refused.Status, refused.Detail}
-	}
-	_, err = c.s.deps.Mail.Post(c.r.Context(), ref, lease, cfg.Lease.Std(), external.Call{})
-	ending := c.rest == "/done" || c.rest == "/fail"
-	switch {
-	case errors.Is(err, mailbox.ErrOver) && ending, errors.Is(err, mailbox.ErrAbsent):
-	case err != nil:
-		return c.faultOf(err)
 	}
 	var call external.Call
 	var asked *dialect.Asked
@@ -257,7 +253,7 @@ func (c *programCall) answer() *programFault {
 		return &programFault{http.StatusNotFound, fmt.Sprintf("there is nothing at %s; a program calls v1/chat/completions, "+
 			"v1/completions, v1/messages, heartbeat, done and fail", c.rest)}
 	}
-	answer, err := c.await(ref, lease, cfg, call)
+	answer, err := c.await(ref, lease, call)
 	switch {
 	case err != nil:
 		return c.faultOf(err)
@@ -276,7 +272,8 @@ func (c *programCall) write(v any) *programFault {
 	return nil
 }
 
-// game is which game the call belongs to, if the lease is that game's. Without it nobody is told which runs there are.
+// game is which game the call belongs to, if the lease is that game's, which goes on. Without it nobody is told which
+// runs there are.
 func (c *programCall) game(ctx context.Context, lease string) (ref rollout.EpisodeRef, err error) {
 	if c.s.deps.Mail == nil {
 		return ref, rollout.Refuse(rollout.Unavailable, "no program plays here")
@@ -294,7 +291,8 @@ func (c *programCall) game(ctx context.Context, lease string) (ref rollout.Episo
 	if ref, err = mailbox.ReadName(run, c.episode); err != nil {
 		return ref, mailbox.ErrEnded
 	}
-	return ref, c.s.deps.Mail.Holds(ctx, ref, lease)
+	_, err = c.s.deps.Mail.Post(ctx, ref, lease, external.Call{})
+	return ref, err
 }
 
 // stranger answers who has no lease, and not too often.
@@ -391,15 +389,15 @@ const (
 )
 
 // await puts the call into the game's mail, and waits for its answer.
-func (c *programCall) await(ref rollout.EpisodeRef, lease string, cfg external.Config,
-	call external.Call) (answer *external.Answer, err error) {
+func (c *programCall) await(ref rollout.EpisodeRef, lease string, call external.Call) (answer *external.Answer,
+	err error) {
 	ctx, leave := c.s.untilStopped(c.r.Context())
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	began := time.Now()
 	err = c.s.deps.Mail.Await(ctx, ref, func() (more bool, err error) {
-		answer, err = c.s.deps.Mail.Post(ctx, ref, lease, cfg.Lease.Std(), call)
+		answer, err = c.s.deps.Mail.Post(ctx, ref, lease, call)
 		if errors.Is(err, mailbox.ErrAbsent) && time.Since(began) < absentPatience {
 			return true, nil
 		}

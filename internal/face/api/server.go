@@ -45,8 +45,8 @@ type Server struct {
 	downSince       sync.Map // parts that do not answer: their name -> time.Time
 	comparing       sync.Map // when each run was last asked to compare its account: rollout.RunName -> time.Time
 
-	stopping chan struct{} // closed when whatever waits, and streams, must end
-	stopOnce sync.Once
+	stopping context.Context // done when whatever waits, and streams, must end
+	stop     context.CancelFunc
 }
 
 // New makes a Server. It refuses a configuration that would let strangers in.
@@ -58,7 +58,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		gates: newGates(cfg.Limits),
 		cfg:   cfg, deps: deps, auth: newAuthenticator(cfg.Tokens, cfg.Access),
-		hints: make(chan rollout.RunName, maxHints), stopping: make(chan struct{}),
+		hints: make(chan rollout.RunName, maxHints),
 		untold: retry.Outage{Log: deps.Log, Up: "runs' workflows are told how far their accounts have come",
 			Down: "a run's workflow cannot be told how far its account has come; it is told later"},
 	}
@@ -66,6 +66,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.diagnoses.Name, s.diagnoses.Panics, s.diagnoses.Timeout = "diagnosis", deps.Panics, diagnosisTimeout
 	s.diagnoses.Most = keptRuns
 	s.inForce.Store(&cfg)
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.route()
 	return s, nil
 }
@@ -163,20 +164,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // Stop ends whatever waits, and streams, at once; it may be called more than once. Serve calls it by itself.
-func (s *Server) Stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
+func (s *Server) Stop() { s.stop() }
 
 // untilStopped is a context for what may wait longer than a stop lasts: it is done when the server stops, too.
 func (s *Server) untilStopped(ctx context.Context) (waiting context.Context, leave func()) {
 	waiting, cancel := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		defer cancel()
-		select {
-		case <-s.stopping:
-		case <-waiting.Done():
-		}
-	})
-	return waiting, func() { cancel(); watch.Wait() }
+	unhook := context.AfterFunc(s.stopping, cancel)
+	return waiting, func() { unhook(); cancel() }
 }
 
 // route registers every operation and wraps the whole in middleware.

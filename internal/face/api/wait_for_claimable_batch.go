@@ -79,7 +79,7 @@ func (s *Server) await(ctx context.Context, a ask) (batch *buffer.RawBatch, done
 			}
 		case <-over.C:
 			return nil, nil, err
-		case <-s.stopping:
+		case <-s.stopping.Done():
 			return nil, nil, err
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()

@@ -59,8 +59,8 @@ func (c *Config) Validate() error {
 	if err := promptset.CheckDataset(c.Dataset); c.Dataset != "" && err != nil {
 		faults = append(faults, err)
 	}
-	if c.Lease.Std() < time.Second || c.Lease.Std() > time.Hour {
-		fault("lease: %s is not within 1s and 1h", c.Lease)
+	if c.Lease.Std() < leastLease || c.Lease.Std() > time.Hour {
+		fault("lease: %s is not within %s and 1h", c.Lease, leastLease)
 	}
 	if c.MaxCalls < 1 || c.MaxCalls > 10_000 {
 		fault("max_calls: %d is not within 1 and 10000", c.MaxCalls)
@@ -169,8 +169,11 @@ type Mail interface {
 	Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call Call, place int, a Answer, over *Ending) error
 }
 
-// LookEvery is the longest time between two looks of a game.
+// LookEvery is the longest time between two looks of a game, and of a call that waits: it says that its program lives.
 const LookEvery = 2 * time.Second
+
+// leastLease is longer, so that a program that waits for an answer keeps its game.
+const leastLease = 3 * time.Second
 
 // Standing is how a game stands in the mail.
 type Standing struct {

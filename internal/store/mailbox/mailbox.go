@@ -214,19 +214,10 @@ var (
 	ErrAbsent = errors.New("no worker plays the game at the moment")
 )
 
-// Holds fails with ErrEnded unless the lease is the one that a game has.
-func (b *Box) Holds(ctx context.Context, ref rollout.EpisodeRef, lease string) error {
-	holder, err := b.rdb.HGet(ctx, b.keys(ref)[2], "lease").Result()
-	if errors.Is(err, redis.Nil) || err == nil && holder != lease {
-		return ErrEnded
-	}
-	return trouble("look for a lease", err)
-}
-
 // Post puts a call into a game's mail unless it is there, and returns its answer if there is one; nil: not yet. Each
-// time the lease goes on for ttl. An empty call says no more than that the program lives.
-func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, ttl time.Duration,
-	call external.Call) (*external.Answer, error) {
+// time the lease goes on. An empty call says no more than that the program lives.
+func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, call external.Call) (*external.Answer,
+	error) {
 	var text []byte
 	hash := ""
 	if call.Hash != "" {
@@ -236,7 +227,7 @@ func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, tt
 		hash = call.Hash
 	}
 	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
-	got, err := postScript.Run(ctx, b.rdb, keys, member(ref), lease, ttl.Milliseconds(), "call:"+call.ID(), text,
+	got, err := postScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), text,
 		absent.Milliseconds(), kept.Milliseconds(), b.channel(), ref.String()).Slice()
 	if err != nil {
 		return nil, trouble("post a call", err)

@@ -1,6 +1,6 @@
--- A program posts a call, or is heard of. KEYS: open, seen, game, answer. ARGV: the game's name, lease, for how long it
--- goes on in ms, the call's field, the call or nothing, after how many ms unseen nobody plays the game, how long all is
--- kept in ms, channel, what waits for calls.
+-- A program posts a call, or is heard of. KEYS: open, seen, game, answer. ARGV: the game's name, lease, the call's
+-- field, the call or nothing, after how many ms unseen nobody plays the game, how long all is kept in ms, channel, what
+-- waits for calls.
 if redis.call('HGET', KEYS[3], 'lease') ~= ARGV[2] then return {'ended'} end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -8,14 +8,14 @@ local answer = redis.call('GET', KEYS[4])
 if answer then return {'answer', answer} end
 local over = redis.call('HGET', KEYS[3], 'over')
 if over then return {'over', over} end
-redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])
+redis.call('ZADD', KEYS[1], now + redis.call('HGET', KEYS[3], 'for'), ARGV[1])
 redis.call('ZADD', KEYS[2], now, 'program')
-redis.call('PEXPIRE', KEYS[1], ARGV[7])
-redis.call('PEXPIRE', KEYS[3], ARGV[7])
-if ARGV[5] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[4]) == 0 then
-  redis.call('HSET', KEYS[3], ARGV[4], redis.call('HINCRBY', KEYS[3], 'posted', 1) .. ' ' .. ARGV[5])
-  redis.call('PUBLISH', ARGV[8], ARGV[9])
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+redis.call('PEXPIRE', KEYS[3], ARGV[6])
+if ARGV[4] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 0 then
+  redis.call('HSET', KEYS[3], ARGV[3], redis.call('HINCRBY', KEYS[3], 'posted', 1) .. ' ' .. ARGV[4])
+  redis.call('PUBLISH', ARGV[7], ARGV[8])
 end
 local seen = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or '0')
-if seen < now - tonumber(ARGV[6]) then return {'absent'} end
+if seen < now - tonumber(ARGV[5]) then return {'absent'} end
 return {'posted'}

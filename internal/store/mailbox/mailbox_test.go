@@ -1,0 +1,208 @@
+package mailbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/external"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/store/mailbox"
+)
+
+// played is a game, as its worker has it, and the programs that play it.
+type played struct {
+	t    *testing.T
+	box  *mailbox.Box
+	ref  rollout.EpisodeRef
+	game episode.Awaited
+	made int // answers of engines
+}
+
+func begun(t *testing.T) *played {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	p := &played{t: t, box: mailbox.New(rdb, ""), ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}}}
+	env, err := external.FromOptions([]byte(`{"agents": ["a", "b"], "max_calls": 3}`))
+	p.ok(err)
+	env.(*external.Env).Use(p.box)
+	game, err := env.Start([]byte(`{"seed": 7}`), 1, 0)
+	p.ok(err)
+	p.game = game.(episode.Awaited)
+	_, err = p.box.Look(t.Context(), p.ref, []byte(`{"seed": 7}`))
+	p.ok(err)
+	return p
+}
+
+func (p *played) ok(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// lease leases the game, which is free a moment later unless the program is heard of.
+func (p *played) lease(key string) {
+	p.t.Helper()
+	for range 1000 {
+		leased, err := p.box.Lease(p.t.Context(), p.ref.Run, key, 20*time.Millisecond)
+		p.ok(err)
+		if leased != nil {
+			return
+		}
+		time.Sleep(time.Millisecond) // Redis has the clock
+	}
+	p.t.Fatal("the game is not open")
+}
+
+// call has a program ask something, and the worker play until it is answered.
+func (p *played) call(key, agent, text string) (answer string) {
+	p.t.Helper()
+	return p.post(key, external.Call{Agent: agent, Hash: text, Prompt: text})
+}
+
+func (p *played) done(key string, rewards map[string]float64) string {
+	p.t.Helper()
+	hash, _ := json.Marshal(rewards)
+	return p.post(key, external.Call{Hash: string(hash), End: &external.Ending{Rewards: rewards, Hash: string(hash)}})
+}
+
+func (p *played) post(key string, call external.Call) string {
+	p.t.Helper()
+	for {
+		a, err := p.box.Post(p.t.Context(), p.ref, key, call)
+		switch {
+		case errors.Is(err, mailbox.ErrEnded), errors.Is(err, mailbox.ErrOver):
+			return err.Error()
+		case err != nil:
+			p.t.Fatal(err)
+		case a != nil && a.Fault != "":
+			return a.Fault
+		case a != nil:
+			return a.Text
+		}
+		p.phase()
+	}
+}
+
+// phase plays what the game has come to.
+func (p *played) phase() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := p.game.Await(ctx, p.ref, time.Hour); errors.Is(err, context.DeadlineExceeded) {
+		return
+	} else {
+		p.ok(err)
+	}
+	prompts, err := p.game.Prompts()
+	p.ok(err)
+	for _, prompt := range prompts {
+		p.made++
+		p.game.Answered(prompt.Agent, rollout.Completion{Text: fmt.Sprintf("%s %d", prompt.Text, p.made)}, nil)
+	}
+	if !p.game.Done() {
+		_, err = p.game.Act(nil)
+		p.ok(err)
+	}
+}
+
+func (p *played) want(got, want string) {
+	p.t.Helper()
+	if got != want && (want == "" || !strings.Contains(got, want)) {
+		p.t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What a game's programs can rely on.
+func TestGames(t *testing.T) {
+	t.Parallel()
+	both := map[string]float64{"a": 1, "b": 2}
+	for name, play := range map[string]func(p *played){
+		"the same is the same call, and something else is another": func(p *played) {
+			p.lease("one")
+			p.want(p.call("one", "a", "x"), "x 1")
+			p.want(p.call("one", "a", "x"), "x 1")
+			p.want(p.call("one", "b", "x"), "x 2")
+			p.want(p.call("one", "a", "y"), "y 3")
+			p.want(p.call("one", "a", "x"), "x 1")
+		},
+		"a second program is answered as the first one was for as long as it asks the same": func(p *played) {
+			p.lease("one")
+			for i, text := range []string{"x", "y", "z"} {
+				p.want(p.call("one", "a", text), fmt.Sprintf("%s %d", text, i+1))
+			}
+			p.lease("two")
+			p.want(p.call("one", "a", "x"), "the lease has ended")
+			p.want(p.done("one", both), "the lease has ended")
+			p.want(p.call("two", "a", "x"), "x 1")
+			p.want(p.call("two", "a", "other"), "other 4")
+			p.want(p.done("two", both), "")
+			if got := p.game.Turns("a"); got != 2 {
+				p.t.Errorf("the game has %d turns, want those of its last program", got)
+			}
+		},
+		"what the last program has not been answered is no part of the game": func(p *played) {
+			p.lease("one")
+			p.call("one", "a", "x")
+			p.call("one", "a", "y")
+			p.call("one", "b", "x")
+			p.lease("two")
+			p.call("two", "a", "x")
+			p.done("two", both)
+			if a, b := p.game.Turns("a"), p.game.Turns("b"); a != 1 || b != 0 {
+				p.t.Errorf("%d and %d turns", a, b)
+			}
+			result, err := p.game.Result()
+			p.ok(err)
+			p.want(fmt.Sprint(result.Rewards), "map[a:1 b:2]")
+		},
+		"an end that is none changes nothing, and the first that is one stands": func(p *played) {
+			p.lease("one")
+			p.want(p.done("one", map[string]float64{"a": 1}), "there is none for the agent b")
+			p.want(p.done("one", map[string]float64{"a": 1, "b": 1, "c": 1}), "c is none of the run's agents")
+			p.want(p.call("one", "a", "x"), "x 1")
+			p.want(p.done("one", both), "")
+			p.want(p.done("one", both), "")
+			p.want(p.done("one", map[string]float64{"a": 9, "b": 9}), "the game is over")
+			p.want(p.call("one", "a", "y"), "the game is over")
+		},
+		"an agent has so many calls": func(p *played) {
+			p.lease("one")
+			for _, text := range []string{"x", "y", "z"} {
+				p.call("one", "a", text)
+			}
+			p.want(p.call("one", "a", "more"), "max_calls")
+			p.want(p.call("one", "a", "z"), "z 3")
+		},
+		"a worker that goes on from the checkpoint answers as the one before": func(p *played) {
+			p.lease("one")
+			p.call("one", "a", "x")
+			saved, err := p.game.Checkpoint()
+			p.ok(err)
+			env, err := external.FromOptions([]byte(`{"agents": ["a", "b"]}`))
+			p.ok(err)
+			env.(*external.Env).Use(p.box)
+			game, err := env.Resume(saved)
+			p.ok(err)
+			p.game = game.(episode.Awaited)
+			p.lease("two")
+			p.want(p.call("two", "a", "x"), "x 1")
+			p.want(p.call("two", "a", "y"), "y 2")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(begun(t))
+		})
+	}
+}
