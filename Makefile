@@ -261,6 +261,11 @@ bench-watchers: build $(TEMPORAL) ## what 50 browsers and 200 idle streams cost 
 	MILLRACE_WATCHERS=1 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
 	  go test -C trials ./bench/serving -run TestWhatWatchersCost -count=1 -v -timeout 15m
 
+.PHONY: bench-programs
+bench-programs: build $(TEMPORAL) ## what a program's call costs beside the engine's own and nginx (apt-get install nginx-light), and 5,000 leases: three minutes
+	MILLRACE_CALLS=1 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
+	  go test -C trials ./bench/serving -run TestWhatCallsOfProgramsCost -count=1 -v -timeout 15m
+
 .PHONY: bench-page
 bench-page: ## how long the page of a run of 10,000 steps takes (95th percentile) and how large it is
 	go test ./internal/face/web -run '^$$' -bench RunPageOf10000Steps -benchtime 200x
