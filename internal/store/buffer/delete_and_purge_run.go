@@ -85,7 +85,7 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 		return err
 	}
 	rest := []string{"trained", "dropped", "codes", "drops", "departures", "attempts", "failing", "alarms",
-		"older", "dying", "tokens", "spent"}
+		"older", "dying", "tokens", "spent", "external:open", "external:seen"}
 	for i, name := range rest {
 		rest[i] = s.key(run, name)
 	}
@@ -210,6 +210,7 @@ func (s *Store) purgeGames(ctx context.Context, run rollout.RunName, seqs []stri
 		for _, sample := range append(begun[i].Val(), strings.Fields(ended[i].Val())...) {
 			if of.Sample, err = strconv.Atoi(strings.TrimPrefix(sample, "a")); err == nil {
 				keys = append(keys, s.journalKeys(of)...)
+				keys = append(keys, s.key(run, fmt.Sprintf("external:game:%d-%d", n, of.Sample))) // a dropped one goes by itself
 			}
 		}
 	}
