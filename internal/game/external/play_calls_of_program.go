@@ -78,7 +78,7 @@ func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now *Standing, 
 		return g.mail.Answer(ctx, ref, now.Lease, call, place, a, over)
 	}
 	if call.End != nil {
-		if fault := g.faultOf(call.End); fault != "" {
+		if fault := g.faultOf(call.End, now.Places); fault != "" {
 			return answer(-1, Answer{Fault: fault}, nil)
 		}
 		g.over = call.End
@@ -112,7 +112,7 @@ func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now *Standing, 
 }
 
 // faultOf is what is wrong with an ending.
-func (g *game) faultOf(e *Ending) string {
+func (g *game) faultOf(e *Ending, places map[string]int) string {
 	if e.Failed != "" {
 		return ""
 	}
@@ -126,6 +126,9 @@ func (g *game) faultOf(e *Ending) string {
 			return fmt.Sprintf("rewards: there is none for the agent %s; send \"reward\" for all alike, or one for each",
 				agent)
 		}
+	}
+	if g.turns(places) == 0 {
+		return "the run's model has answered nothing in this game, so that there is nothing to learn from; report fail"
 	}
 	return ""
 }
@@ -142,8 +145,18 @@ func (g *game) end(places map[string]int) error {
 }
 
 // Turns is how many of an agent's calls the learner has answered.
-func (g *game) Turns(agent string) (n int) {
-	for _, call := range g.Calls[agent] {
+func (g *game) Turns(agent string) int { return learned(g.Calls[agent]) }
+
+// turns is how many of its calls the present program has had answered by the learner.
+func (g *game) turns(places map[string]int) (n int) {
+	for agent, calls := range g.Calls {
+		n += learned(calls[:min(places[agent], len(calls))])
+	}
+	return n
+}
+
+func learned(calls []answered) (n int) {
+	for _, call := range calls {
 		if call.Policy == "" {
 			n++
 		}

@@ -176,6 +176,15 @@ func TestGames(t *testing.T) {
 			p.want(p.done("one", map[string]float64{"a": 9, "b": 9}), "the game is over")
 			p.want(p.call("one", "a", "y"), "the game is over")
 		},
+		"a game in which the model was never asked has no end": func(p *played) {
+			p.lease("one")
+			p.want(p.done("one", both), "nothing to learn from")
+			p.call("one", "b", "x")
+			p.lease("two")
+			p.want(p.done("two", both), "nothing to learn from")
+			p.call("two", "b", "x")
+			p.want(p.done("two", both), "")
+		},
 		"an agent has so many calls": func(p *played) {
 			p.lease("one")
 			for _, text := range []string{"x", "y", "z"} {

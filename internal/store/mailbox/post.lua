@@ -5,7 +5,10 @@ if redis.call('HGET', KEYS[3], 'lease') ~= ARGV[2] then return {'ended'} end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local answer = redis.call('GET', KEYS[4])
-if answer then return {'answer', answer} end
+if answer then
+  if string.find(answer, '^{"fault":') then redis.call('DEL', KEYS[4]) end -- the same may be right later
+  return {'answer', answer}
+end
 local over = redis.call('HGET', KEYS[3], 'over')
 if over then return {'over', over} end
 redis.call('ZADD', KEYS[1], now + redis.call('HGET', KEYS[3], 'for'), ARGV[1])
