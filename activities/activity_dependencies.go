@@ -93,8 +93,8 @@ type Buffer interface {
 	Episodes(ctx context.Context, ref rollout.GroupRef, samples int) ([]rollout.Episode, error)
 
 	AttemptFailed(ctx context.Context, t runstatus.FailedAttempt) error
-	GameFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error
-	GameAdvanced(ctx context.Context, run rollout.RunName) error
+	GameFinished(ctx context.Context, run rollout.RunName, now time.Time, counts map[string]int64) error
+	GameAdvanced(ctx context.Context, run rollout.RunName, now time.Time) error
 }
 
 // Environments finds or builds the environment that a spec asks for. It may cache: environments are immutable.

@@ -25,13 +25,13 @@ func (at *attempt) countFailure(failed runstatus.FailedAttempt) bool {
 
 // countFinished counts a game that was played to its end.
 func (at *attempt) countFinished(ctx context.Context, ep rollout.Episode) {
-	at.count(ctx, func(ctx context.Context) error { return at.Buffer.GameFinished(ctx, at.ref.Run, ep.Counts) })
+	at.count(ctx, func(ctx context.Context) error { return at.Buffer.GameFinished(ctx, at.ref.Run, at.Now(), ep.Counts) })
 }
 
 // countProgress notes that a game which an earlier attempt had not finished got further.
 func (at *attempt) countProgress(ctx context.Context) {
 	if at.number > 1 && !at.warmUp {
-		at.count(ctx, func(ctx context.Context) error { return at.Buffer.GameAdvanced(ctx, at.ref.Run) })
+		at.count(ctx, func(ctx context.Context) error { return at.Buffer.GameAdvanced(ctx, at.ref.Run, at.Now()) })
 	}
 }
 

@@ -139,14 +139,14 @@ func (s *shelf) AttemptFailed(_ context.Context, t runstatus.FailedAttempt) erro
 	return nil
 }
 
-func (s *shelf) GameFinished(context.Context, rollout.RunName, map[string]int64) error {
+func (s *shelf) GameFinished(context.Context, rollout.RunName, time.Time, map[string]int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished++
 	return nil
 }
 
-func (s *shelf) GameAdvanced(context.Context, rollout.RunName) error {
+func (s *shelf) GameAdvanced(context.Context, rollout.RunName, time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advanced++

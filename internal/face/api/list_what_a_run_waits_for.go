@@ -159,6 +159,7 @@ var awaited = map[runstatus.AlarmCode]string{
 	runstatus.AlarmNoWorker: "worker", runstatus.AlarmNoEngine: "engine", runstatus.AlarmModel: "model",
 	runstatus.AlarmNoProgram: "program", runstatus.AlarmGamesFail: "success", runstatus.AlarmVersionRejected: "adapter",
 	runstatus.AlarmVersionHeld: "adapter", runstatus.AlarmTrainerSilent: "trainer",
+	runstatus.AlarmStalled: "game",
 }
 
 // throttleDetail says what would let the run launch more groups, if a bound keeps it from that.

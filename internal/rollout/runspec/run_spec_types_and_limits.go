@@ -104,7 +104,9 @@ const (
 )
 
 // Drops says whether a group of so many games is discarded: the service and the simulator ask it.
-func (z ZeroVariance) Drops(games int, equal bool) bool { return z == DropZeroVariance && equal && games > 1 }
+func (z ZeroVariance) Drops(games int, equal bool) bool {
+	return z == DropZeroVariance && equal && games > 1
+}
 
 // Probes is whether versions must come with probes, by which engines prove that they serve the trainer's weights.
 type Probes string

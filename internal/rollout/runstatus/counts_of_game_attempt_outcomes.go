@@ -22,6 +22,8 @@ type AttemptCounts struct {
 	// FailingSince is when the first attempt failed after which none has succeeded: no game finished, and none that was
 	// tried again got further than before. Zero: the last attempt did.
 	FailingSince time.Time `json:"failing_since,omitzero"`
+	// EndedAt is when an attempt ended last, in success or failure; zero: none has.
+	EndedAt time.Time `json:"ended_at,omitzero"`
 }
 
 // FailedAttempts is the attempts that failed in one way.

@@ -49,10 +49,10 @@ func Of(e Evidence) []runstatus.Alarm {
 		return alarms
 	}
 	for _, look := range []func(Evidence) (runstatus.Alarm, bool){
-		noWorker, noEngine, modelNotServed, noProgram, gamesFail, versionUnserved, trainerSilent,
+		noWorker, noEngine, modelNotServed, noProgram, gamesFail, versionUnserved, trainerSilent, stalled,
 	} {
 		a, raised := look(e)
-		if (a.Code == runstatus.AlarmNoEngine || a.Code == runstatus.AlarmGamesFail) && len(alarms) > 0 {
+		if slices.Contains(consequences, a.Code) && len(alarms) > 0 {
 			continue // for want of what the alarms before it say: workers have engines join
 		}
 		begun := slices.MaxFunc([]time.Time{a.Since, e.Run.StartedAt}, time.Time.Compare)
@@ -61,6 +61,24 @@ func Of(e Evidence) []runstatus.Alarm {
 		}
 	}
 	return alarms
+}
+
+// consequences are alarms that say nothing new beside another.
+var consequences = []runstatus.AlarmCode{runstatus.AlarmNoEngine, runstatus.AlarmGamesFail, runstatus.AlarmStalled}
+
+// minStall is the least that a run must stand still; games may take minutes more than their time limit in queues.
+const minStall = 10 * time.Minute
+
+// stalled: whatever the reason is, the trainer waits, and no game has ended in twice the time that one may take.
+func stalled(e Evidence) (runstatus.Alarm, bool) {
+	since := slices.MaxFunc([]time.Time{e.Attempts.EndedAt, e.Trainer.First, e.Run.StartedAt}, time.Time.Compare)
+	most := time.Duration(e.Run.Spec.Timeouts.Episode)
+	still := e.Run.State == runstatus.RunRunning && e.Trainer.Waiting(e.Now) && e.Now.Sub(since) > max(2*most, minStall)
+	return runstatus.Alarm{Code: runstatus.AlarmStalled, Since: since,
+		Text: fmt.Sprintf("the trainer waits for step %d, and no game has ended for %s; one may take %v",
+			e.Trainer.Step, noworker.Span(e.Now.Sub(since)), most),
+		Advice: fmt.Sprintf("see what it waits for: millrace run waits %s; then the workers' logs and their Temporal",
+			e.Run.Spec.Name.Plain())}, still
 }
 
 func noWorker(e Evidence) (runstatus.Alarm, bool) { return noworker.Alarm(e.Now, e.Workers) }

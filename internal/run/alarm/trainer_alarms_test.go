@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -57,6 +58,56 @@ func TestTrainerAlarms(t *testing.T) {
 				t.Errorf("got %+v, want none", alarms)
 			case tt.want != "" && (len(alarms) != 1 || !strings.Contains(alarms[0].Text, tt.want)):
 				t.Errorf("got %+v, want %q", alarms, tt.want)
+			}
+		})
+	}
+}
+
+// TestStalled: whatever the reason is, a trainer that waits while no game ends is told of.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	asks := runstatus.TrainerActivity{Step: 12, Next: 12, First: ago(time.Hour), Last: now, Heard: now}
+	away := asks
+	away.Last = ago(time.Minute)
+	fresh := asks
+	fresh.First = ago(20 * time.Minute)
+	for _, tt := range []struct {
+		name    string
+		state   runstatus.RunState
+		trainer runstatus.TrainerActivity
+		ended   time.Time // zero: no game has
+		fail    bool
+		want    string // empty: no alarm of this kind
+	}{
+		{"no game has ended for half an hour", runstatus.RunRunning, asks, ago(31 * time.Minute), false,
+			"the trainer waits for step 12, and no game has ended for 31 min; one may take 15m0s"},
+		{"none has ever ended", runstatus.RunRunning, asks, time.Time{}, false, "no game has ended for 60 min"},
+		{"games end, and batches are slow", runstatus.RunRunning, asks, ago(29 * time.Minute), false, ""},
+		{"the trainer has only just begun to wait", runstatus.RunRunning, fresh, ago(time.Hour), false, ""},
+		{"the trainer asked and went away", runstatus.RunRunning, away, ago(time.Hour), false, ""},
+		{"the run is paused", runstatus.RunPaused, asks, ago(time.Hour), false, ""},
+		{"another alarm says why", runstatus.RunRunning, asks, ago(time.Hour), true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			engine := enginestate.Engine{State: enginestate.EngineReady}
+			if tt.fail {
+				engine.State = enginestate.EngineLost
+			}
+			alarms := alarm.Of(alarm.Evidence{Now: now, Trainer: tt.trainer, Attempts: runstatus.AttemptCounts{EndedAt: tt.ended},
+				Run: runstatus.RunStatus{State: tt.state, StartedAt: ago(2 * time.Hour),
+					Spec: runspec.Spec{Steps: 200, Timeouts: runspec.Timeouts{Episode: rollout.Duration(15 * time.Minute)}}},
+				Engines: []enginestate.Engine{engine}, Workers: []enginestate.Worker{{State: enginestate.WorkerAlive}}})
+			got := ""
+			for _, a := range alarms {
+				if a.Code == runstatus.AlarmStalled {
+					got = a.Text
+				}
+			}
+			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

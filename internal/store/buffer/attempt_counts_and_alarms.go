@@ -44,8 +44,8 @@ func (s *Store) AttemptFailed(ctx context.Context, t runstatus.FailedAttempt) er
 }
 
 // GameFinished counts a game that was played to its end, with its environment's counters.
-func (s *Store) GameFinished(ctx context.Context, run rollout.RunName, counts map[string]int64) error {
-	args := []any{1}
+func (s *Store) GameFinished(ctx context.Context, run rollout.RunName, now time.Time, counts map[string]int64) error {
+	args := []any{1, stamp(now)}
 	for name, n := range counts {
 		args = append(args, name, n)
 	}
@@ -53,8 +53,8 @@ func (s *Store) GameFinished(ctx context.Context, run rollout.RunName, counts ma
 }
 
 // GameAdvanced records that a game that had failed got further than before: its failure is not permanent.
-func (s *Store) GameAdvanced(ctx context.Context, run rollout.RunName) error {
-	return s.do(ctx, "note a try that got further", trySucceededScript, run, 0)
+func (s *Store) GameAdvanced(ctx context.Context, run rollout.RunName, now time.Time) error {
+	return s.do(ctx, "note a try that got further", trySucceededScript, run, 0, stamp(now))
 }
 
 // AttemptCounts is how the attempts at a run's games have ended so far.
@@ -64,7 +64,7 @@ func (s *Store) AttemptCounts(ctx context.Context, run rollout.RunName) (runstat
 		return runstatus.AttemptCounts{}, fmt.Errorf("attempts: %w", err)
 	}
 	t := runstatus.AttemptCounts{Finished: r.int(1), ByCode: []runstatus.FailedAttempts{}}
-	fields, failing := r.fields(2), r.fields(3)
+	fields, failing, ends := r.fields(2), r.fields(3), []time.Time{{}}
 	for name, value := range fields {
 		what, rest, _ := strings.Cut(name, " ")
 		n := words(value).int(0)
@@ -80,14 +80,22 @@ func (s *Store) AttemptCounts(ctx context.Context, run rollout.RunName) (runstat
 			}
 			of.Last, of.LastAt, of.LastGame, of.LastTried = last.Error, last.At, last.Game, last.Attempt
 			t.ByCode = append(t.ByCode, of)
+			ends = append(ends, of.LastAt)
 			t.Failed += n
 		case "c":
 			if t.Counts == nil {
 				t.Counts = map[string]int64{}
 			}
 			t.Counts[rest] = n
+		case "e":
+			at, err := readStamp(value)
+			if err != nil {
+				return t, fmt.Errorf("attempts of %s: %w", run, err)
+			}
+			ends = append(ends, at)
 		}
 	}
+	t.EndedAt = slices.MaxFunc(ends, time.Time.Compare)
 	slices.SortFunc(t.ByCode, func(a, b runstatus.FailedAttempts) int {
 		return cmp.Or(cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Code, b.Code))
 	})

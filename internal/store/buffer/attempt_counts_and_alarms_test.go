@@ -47,19 +47,19 @@ func TestAttemptCounts(t *testing.T) {
 		fail("panic", true)
 		fail("timeout", true)
 		attempts := see("0 finished, 3 failed; timeout 2/1/2; panic 1/1/1")
-		if last := attempts.ByCode[0]; !attempts.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) ||
+		if last := attempts.ByCode[0]; !attempts.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) || !attempts.EndedAt.Equal(at) ||
 			last.LastGame != "demo/4/1" ||
 			last.LastTried != 2 || len(last.Last) > 510 {
 			t.Errorf("%+v", attempts)
 		}
-		f.ok(f.GameFinished(f.ctx, run, map[string]int64{"answers_invalid": 2, "answers_full": 5}))
-		f.ok(f.GameFinished(f.ctx, run, map[string]int64{"answers_invalid": 1}))
+		f.ok(f.GameFinished(f.ctx, run, at.Add(time.Second), map[string]int64{"answers_invalid": 2, "answers_full": 5}))
+		f.ok(f.GameFinished(f.ctx, run, at.Add(time.Second), map[string]int64{"answers_invalid": 1}))
 		if attempts = see("2 finished, 3 failed; timeout 2/1/0; panic 1/1/0"); attempts.Counts["answers_invalid"] != 3 ||
-			!attempts.FailingSince.IsZero() {
+			!attempts.FailingSince.IsZero() || !attempts.EndedAt.Equal(at.Add(time.Second)) {
 			t.Errorf("%+v", attempts)
 		}
 		fail("panic", false)
-		f.ok(f.GameAdvanced(f.ctx, run))
+		f.ok(f.GameAdvanced(f.ctx, run, at.Add(time.Second)))
 		see("2 finished, 4 failed; panic 2/1/0; timeout 2/1/0")
 		for i := range 100 {
 			fail(rollout.Code(fmt.Sprintf("code-%d", i)), false)

@@ -139,7 +139,7 @@ func (l *gameLoad) game(ctx context.Context, at *worker, ref rollout.EpisodeRef,
 		return err
 	}
 	l.done.games.Add(1)
-	return at.buffer.GameFinished(ctx, ref.Run, ep.Counts)
+	return at.buffer.GameFinished(ctx, ref.Run, time.Now(), ep.Counts)
 }
 
 func (l *gameLoad) phase(ctx context.Context, at *worker, journal buffer.Journal, told retold, i int) error {
