@@ -23,7 +23,7 @@ const (
 	AlarmVersionRejected AlarmCode = "version_rejected" // the newest policy version was published, and serves nowhere
 	AlarmVersionHeld     AlarmCode = "version_held"     // the newest policy version waits for engines that do not serve it
 	AlarmTrainerSilent   AlarmCode = "trainer_silent"   // the trainer was not heard of for longer than its steps explain
-	AlarmStalled         AlarmCode = "stalled"          // the trainer waits, and no game ends, for longer than games may take
+	AlarmStalled         AlarmCode = "stalled"          // the trainer waits, and no game has ended for too long
 )
 
 // AlarmCodes lists the alarms, the one that hides the others first.

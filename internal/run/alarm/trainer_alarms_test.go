@@ -69,8 +69,8 @@ func TestStalled(t *testing.T) {
 	now := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	asks := runstatus.TrainerActivity{Step: 12, Next: 12, First: ago(time.Hour), Last: now, Heard: now}
-	away := asks
-	away.Last = ago(time.Minute)
+	left := asks
+	left.Last = ago(time.Minute)
 	fresh := asks
 	fresh.First = ago(20 * time.Minute)
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestStalled(t *testing.T) {
 		{"none has ever ended", runstatus.RunRunning, asks, time.Time{}, false, "no game has ended for 60 min"},
 		{"games end, and batches are slow", runstatus.RunRunning, asks, ago(29 * time.Minute), false, ""},
 		{"the trainer has only just begun to wait", runstatus.RunRunning, fresh, ago(time.Hour), false, ""},
-		{"the trainer asked and went away", runstatus.RunRunning, away, ago(time.Hour), false, ""},
+		{"the trainer asked and is gone", runstatus.RunRunning, left, ago(time.Hour), false, ""},
 		{"the run is paused", runstatus.RunPaused, asks, ago(time.Hour), false, ""},
 		{"another alarm says why", runstatus.RunRunning, asks, ago(time.Hour), true, ""},
 	} {
@@ -96,7 +96,8 @@ func TestStalled(t *testing.T) {
 			if tt.fail {
 				engine.State = enginestate.EngineLost
 			}
-			alarms := alarm.Of(alarm.Evidence{Now: now, Trainer: tt.trainer, Attempts: runstatus.AttemptCounts{EndedAt: tt.ended},
+			alarms := alarm.Of(alarm.Evidence{Now: now, Trainer: tt.trainer,
+				Attempts: runstatus.AttemptCounts{EndedAt: tt.ended},
 				Run: runstatus.RunStatus{State: tt.state, StartedAt: ago(2 * time.Hour),
 					Spec: runspec.Spec{Steps: 200, Timeouts: runspec.Timeouts{Episode: rollout.Duration(15 * time.Minute)}}},
 				Engines: []enginestate.Engine{engine}, Workers: []enginestate.Worker{{State: enginestate.WorkerAlive}}})

@@ -47,9 +47,8 @@ func TestAttemptCounts(t *testing.T) {
 		fail("panic", true)
 		fail("timeout", true)
 		attempts := see("0 finished, 3 failed; timeout 2/1/2; panic 1/1/1")
-		if last := attempts.ByCode[0]; !attempts.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) || !attempts.EndedAt.Equal(at) ||
-			last.LastGame != "demo/4/1" ||
-			last.LastTried != 2 || len(last.Last) > 510 {
+		if last := attempts.ByCode[0]; !attempts.FailingSince.Equal(start.Add(time.Second)) || !last.LastAt.Equal(at) ||
+			!attempts.EndedAt.Equal(at) || last.LastGame != "demo/4/1" || last.LastTried != 2 || len(last.Last) > 510 {
 			t.Errorf("%+v", attempts)
 		}
 		f.ok(f.GameFinished(f.ctx, run, at.Add(time.Second), map[string]int64{"answers_invalid": 2, "answers_full": 5}))
