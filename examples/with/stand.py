@@ -34,7 +34,8 @@ def start(name: str, environment: dict[str, Any] | None = None, steps: int = 3, 
           groups: int = 4, max_tokens: int = 16, **more: Any) -> millrace.Run:
     """Starts a run whose games programs play."""
     spec: dict[str, Any] = {
-        "name": name, "model": MODEL, "steps": steps, "environment": {"kind": "external", "lease": "10s", **(environment or {})},
+        "name": name, "model": MODEL, "steps": steps,
+        "environment": environment if "kind" in (environment or {}) else {"kind": "external", "lease": "10s", **(environment or {})},
         "group": {"samples": samples}, "buffer": {"depth": 2, "groups_per_step": groups, "max_staleness": 8},
         "sampling": {"temperature": 1.0, "max_tokens": max_tokens}, **more,
     }

@@ -36,9 +36,9 @@ until url=$(sed -n 's/^up, with its page on \(http:[^;]*\)\/;.*/\1/p' "$log") &&
 	kill -0 "$dev" 2>/dev/null || { cat "$log"; exit 1; }
 	sleep 0.5
 done
-engine=$(sed -n 's/.* simulated engines.*: \(http:[^ ]*\).*/\1/p' "$log")
+engines=$(sed -n "s/.* simulated engines.*: \(http:.*\)/\1/p" "$log")
 echo "$peer with Millrace at $url"
-export MILLRACE_SERVER=$url MILLRACE_DEV=$dev MILLRACE_ENGINE=$engine PYTHONPATH=$root/clients/python PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export MILLRACE_SERVER=$url MILLRACE_DEV=$dev MILLRACE_ENGINE=${engines%% *} MILLRACE_ENGINES=$engines PYTHONPATH=$root/clients/python PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 export PATH=$venv/bin:$PATH
 cd "$here"
 "$venv/bin/python" "$example"
