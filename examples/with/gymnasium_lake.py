@@ -1,6 +1,10 @@
 """Gymnasium's frozen lake and blackjack, played by a run: what `make with PEER=gymnasium` runs."""
 
 import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import stand
 from millrace.env.adapters import gymnasium
@@ -34,8 +38,19 @@ def hit(text: str) -> int:
 
 blackjack = gymnasium("Blackjack-v1", hand, hit, max_tokens=4)
 
+
+
+def written_project() -> None:
+    """What `millrace-env init --style gymnasium` writes passes its own tests."""
+    folder = tempfile.mkdtemp(prefix="millrace-with-")
+    init = [sys.executable, "-m", "millrace.env", "init", "my_lake", "--style", "gymnasium"]
+    subprocess.run(init, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=Path(folder) / "my_lake", check=True)
+
+
 if __name__ == "__main__":
     print(stand.versions("gymnasium", "numpy"))
+    written_project()
     stand.play("lake", "gymnasium_lake:lake")
     rewards = [r["agent"] for r in stand.play("blackjack", "gymnasium_lake:blackjack").values()]
     print(f"blackjack: mean reward {sum(rewards) / len(rewards):.2f}")

@@ -10,7 +10,12 @@ import time
 
 import stand
 
-SERVER = pathlib.Path(__file__).parents[1] / "environments/connect_four.py"
+HERE = pathlib.Path(__file__).parents[1] / "environments"
+
+
+def serve(port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "uvicorn", "connect_four:app", "--port", str(port), "--log-level", "warning"]
+    return subprocess.Popen(command, cwd=HERE)
 
 
 def main() -> None:
@@ -18,14 +23,14 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    servers = [subprocess.Popen([sys.executable, str(SERVER), str(port)])]
+    servers = [serve(port)]
 
     def again() -> None:
         time.sleep(1)
         servers[-1].kill()
         servers[-1].wait()
         print("killed -9: the OpenEnv server")
-        servers.append(subprocess.Popen([sys.executable, str(SERVER), str(port)]))
+        servers.append(serve(port))
 
     environment = {
         "kind": "openenv", "urls": [f"http://127.0.0.1:{port}"], "choices": "legal_actions",
@@ -33,7 +38,7 @@ def main() -> None:
         "action": {"column": "{answer}"},
     }
     run = stand.start("connect-four", environment, max_tokens=4)
-    killer = threading.Timer(8, again)
+    killer = threading.Timer(12, again)
     killer.start()
     try:
         got = stand.train(run)

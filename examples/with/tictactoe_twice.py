@@ -12,7 +12,7 @@ import stand
 from millrace.env import rehearse
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "environments"))
-from tictactoe import tictactoe  # noqa: E402  # from the folder beside this one
+from tictactoe import tictactoe  # from the folder beside this one
 
 
 def engine(path: str, **body: Any) -> dict[str, Any]:

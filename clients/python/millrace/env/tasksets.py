@@ -9,8 +9,8 @@ The config is verifiers' own [env] block. Each of its roles that is named as one
 the game's address, in any dialect that its harness speaks; other roles keep the client that they are given. So the
 tokens are captured by the service, and verifiers' eval client, which sees none, is enough.
 
-verifiers keeps an HTTP client for each address that it has called, and each game has its own: start the program anew
-after some ten thousand games.
+verifiers keeps an HTTP client, of 0.8 MiB, for each address that it has called, and each game has its own: start the
+program anew after some thousand games.
 """
 
 from __future__ import annotations
