@@ -291,8 +291,20 @@ func (c *programCall) game(ctx context.Context, lease string) (ref rollout.Episo
 	if ref, err = mailbox.ReadName(run, c.episode); err != nil {
 		return ref, mailbox.ErrEnded
 	}
-	_, err = c.s.deps.Mail.Post(ctx, ref, lease, external.Call{})
+	_, err = c.post(ctx, ref, lease, external.Call{})
 	return ref, err
+}
+
+// post posts a call. A game that no worker plays may be one whose group does without it, or was dropped: it is over.
+func (c *programCall) post(ctx context.Context, ref rollout.EpisodeRef, lease string, call external.Call) (
+	*external.Answer, error) {
+	answer, err := c.s.deps.Mail.Post(ctx, ref, lease, call)
+	if errors.Is(err, mailbox.ErrAbsent) {
+		if inPlay, failed := c.s.deps.Store.InPlay(ctx, ref.GroupRef); failed == nil && !inPlay {
+			return nil, fmt.Errorf("%w: its group is complete, or was dropped", mailbox.ErrOver)
+		}
+	}
+	return answer, err
 }
 
 // stranger answers who has no lease, and not too often.
@@ -397,7 +409,7 @@ func (c *programCall) await(ref rollout.EpisodeRef, lease string, call external.
 	defer cancel()
 	began := time.Now()
 	err = c.s.deps.Mail.Await(ctx, ref, func() (more bool, err error) {
-		answer, err = c.s.deps.Mail.Post(ctx, ref, lease, call)
+		answer, err = c.post(ctx, ref, lease, call)
 		if errors.Is(err, mailbox.ErrAbsent) && time.Since(began) < absentPatience {
 			return true, nil
 		}

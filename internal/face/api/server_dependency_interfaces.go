@@ -59,6 +59,8 @@ type Store interface {
 	Counts(ctx context.Context, run rollout.RunName) (steprecord.BufferCounts, error)
 	Account(ctx context.Context, run rollout.RunName) (buffer.Account, error)
 	Departures(ctx context.Context, run rollout.RunName) ([]steprecord.LengthCount, error)
+	// InPlay reports whether a group's games are still played.
+	InPlay(ctx context.Context, ref rollout.GroupRef) (bool, error)
 
 	Attach(ctx context.Context, run rollout.RunName, resumeFrom *rollout.Step) (rollout.TrainerGeneration,
 		rollout.Step, error)
