@@ -1,0 +1,128 @@
+"""Tests of export.py; what others' own readers say is asked too where they are installed (openenv, harbor)."""
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+import unittest
+from unittest import mock
+
+from millrace import NotRetained, export
+
+TURN = {
+    "phase": "S1901M",
+    "prompt_token_ids": [1, 2, 3],
+    "token_ids": [4, 5],
+    "logprobs": [-0.5, 0],
+    "loss_mask": [1, 0],
+    "policy_version": 7,
+    "engine": "a",
+    "finish_reason": "stop",
+    "reward": 0,
+    "text": "A PAR H",
+}
+TRAJECTORY = {
+    "trajectory_id": "demo/3/1/FRANCE",
+    "sample": 1,
+    "agent": "FRANCE",
+    "reward": 0.25,
+    "advantage": -1.5,
+    "truncated": False,
+    "turns": [TURN, {**TURN, "prompt_token_ids": [1, 2, 3, 4, 5, 6], "policy_version": 8}],
+}
+SILENT = {**TRAJECTORY, "trajectory_id": "demo/3/1/ITALY", "agent": "ITALY", "turns": []}
+BATCH = {"run": "demo", "step": 0, "groups": [{"ref": {"run": "demo", "seq": 3}, "trajectories": [TRAJECTORY, SILENT]}]}
+
+
+class Server:
+    """Answers as the API does: steps 0 and 1 are kept."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def run(self, _):
+        return self
+
+    def sampling(self):
+        return {"temperature": 0.8}
+
+    def call(self, method, path):
+        if method != "GET" or path not in ("/v1/runs/demo/steps/0/batch", "/v1/runs/demo/steps/1/batch"):
+            raise NotRetained("the batch of that step is not kept any more")
+        return BATCH
+
+
+def exported(*arguments):
+    out, err = io.StringIO(), io.StringIO()
+    with mock.patch.object(export, "Client", Server), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = export.main(["demo", *arguments])
+    return code, [json.loads(line) for line in out.getvalue().splitlines()], err.getvalue()
+
+
+class Formats(unittest.TestCase):
+    def test_a_training_trace_has_every_call_with_its_mask_over_prompt_and_completion(self):
+        trace = export.training_trace(TRAJECTORY)
+        self.assertEqual([turn["node_id"] for turn in trace["turns"]], ["demo/3/1/FRANCE/0", "demo/3/1/FRANCE/1"])
+        first = trace["turns"][0]
+        self.assertEqual((first["completion_token_ids"], first["per_token_logps"]), ([4, 5], [-0.5, 0.0]))
+        self.assertEqual(first["loss_mask"], [0, 0, 0, 1, 0])
+        self.assertEqual((first["metadata"]["reward"], first["metadata"]["policy_version"]), (0.25, 7))
+        self.assertNotIn("reward", trace["turns"][1]["metadata"])
+        try:
+            from openenv.core.harness.training import TrainingTrace
+        except ImportError:
+            return
+        self.assertEqual(TrainingTrace.model_validate(trace).model_dump(), trace)
+
+    def test_token_entries_name_the_rollout_and_the_call(self):
+        first, second = export.token_entries(TRAJECTORY)
+        self.assertEqual((first["rollout_id"], second["model_call_id"]), ("demo/3/1/FRANCE", "demo/3/1/FRANCE/1"))
+        self.assertEqual((second["prompt_token_ids"], second["generation_token_ids"]), ([1, 2, 3, 4, 5, 6], [4, 5]))
+
+    def test_atif_counts_steps_from_one_and_keeps_the_ids(self):
+        found = export.atif(TRAJECTORY)
+        self.assertEqual([step["step_id"] for step in found["steps"]], [1, 2])
+        self.assertEqual(found["steps"][1]["metrics"]["prompt_tokens"], 6)
+        self.assertEqual((found["session_id"], found["extra"]["reward"]), ("demo/3/1", 0.25))
+        try:
+            from harbor.models.trajectories import Trajectory
+        except ImportError:
+            return
+        self.assertEqual(Trajectory.model_validate(found).to_json_dict(), found)
+
+
+class Command(unittest.TestCase):
+    def test_lines_of_every_step(self):
+        code, lines, said = exported("--steps", "0..1")
+        self.assertEqual((code, len(lines), said), (0, 4, "4 rows of 2 steps\n"))
+        self.assertEqual((lines[0]["temperature"], lines[0]["loss_mask"]), (0.8, [0, 0, 0, 1, 0]))
+
+    def test_a_trajectory_without_turns_is_no_trace(self):
+        for form, n in (("training-trace", 1), ("atif", 1), ("token-entry", 2)):
+            self.assertEqual(len(exported("--steps", "0", "--as", form)[1]), n, form)
+
+    def test_a_step_that_is_not_kept_is_an_error_that_says_so(self):
+        code, _, said = exported("--steps", "0..5")
+        self.assertEqual((code, said), (1, "millrace-export: the batch of that step is not kept any more\n"))
+
+    def test_a_range_that_is_none_is_refused(self):
+        for text in ("", "3..1", "x", "-1"):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                export.main(["demo", "--steps=" + text])
+
+    def test_parquet_reads_back(self):
+        try:
+            import pyarrow.parquet as pq
+        except ImportError:
+            self.skipTest("pyarrow is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.parquet")
+            for form, column in (("rows", "token_ids"), ("token-entry", "generation_token_ids")):
+                self.assertEqual(exported("--steps", "0", "--as", form, "-o", path)[0], 0)
+                back = pq.read_table(path).to_pylist()
+                self.assertEqual(back[0][column], [1, 2, 3, 4, 5] if form == "rows" else [4, 5])
+
+
+if __name__ == "__main__":
+    unittest.main()
