@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/internal/game/tictactoe"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/settings/settingstest"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // TestEveryServiceKeyHasItsRow: a new field of the configuration is documented in the table, or this fails.
@@ -34,7 +35,7 @@ func TestReferenceHasEveryOption(t *testing.T) {
 	defaults := map[string]any{diplomacyenv.Kind: diplomacyenv.DefaultConfig(),
 		external.Kind: external.DefaultConfig(),
 		openenv.Kind:  openenv.DefaultConfig(), promptset.Kind: promptset.DefaultConfig(),
-		tictactoe.Kind: tictactoe.Config{}}
+		runspec.NoGames: struct{}{}, tictactoe.Kind: tictactoe.Config{}}
 	for kind := range environments.ValidateOptions() {
 		if defaults[kind] == nil {
 			t.Errorf("%s: its options are not held to the page: add its defaults to this test", kind)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/config"
 	"github.com/millrace/millrace/internal/engine/vllm"
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -50,12 +51,12 @@ func TestClientsOfEngines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			clients, err := newEngineClients(cfg.Config.Config, nil)
+			clients, err := connections.NewEngineClients(cfg.Config.Config, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			auth = "nothing came"
-			err = clients.mustGet(tt.engine).Health(t.Context())
+			err = clients.MustGet(tt.engine).Health(t.Context())
 			if tt.denied {
 				if rollout.CodeOf(err) != rollout.CodeEngineGone || auth != "nothing came" ||
 					!strings.Contains(vllm.Detail(err), "engine_urls") {

@@ -15,12 +15,12 @@ import (
 type engines struct {
 	scaledfleet.Registry
 	keeper  *fleet.Keeper
-	clients *engineClients
+	clients *connections.EngineClients
 	loader  fleet.Loader
 }
 
 func newEngines(
-	current *configuration, b *connections.Set, clients *engineClients, files *adapterfiles.Reader,
+	current *configuration, b *connections.Set, clients *connections.EngineClients, files *adapterfiles.Reader,
 ) *engines {
 	loader := fleet.Loader{Records: b.Registry.Registry, Files: files}
 	complain := func(err error) { b.Log.Warn("watch the fleet", "error", err) }
@@ -31,7 +31,7 @@ func newEngines(
 		loader:   loader,
 		keeper: fleet.NewKeeper(fleet.KeeperConfig{
 			Registry: b.Registry.Registry, Sampler: b.Sampler, Emit: b.Events, Tell: b.Events, Loader: loader,
-			Client:   func(e enginestate.Engine) fleet.Client { return clients.mustGet(e) },
+			Client:   func(e enginestate.Engine) fleet.Client { return clients.MustGet(e) },
 			Follow:   list.follow,
 			Complain: complain,
 		}),
@@ -50,7 +50,7 @@ func (e *engines) Unload(ctx context.Context, id rollout.EngineID, name string) 
 	if err != nil {
 		return err
 	}
-	client, err := e.clients.get(engine)
+	client, err := e.clients.Get(engine)
 	if err != nil {
 		return rollout.Fail(rollout.Permanent, rollout.CodeEngineAddress, err)
 	}
@@ -63,7 +63,7 @@ func (e *engines) Load(ctx context.Context, id rollout.EngineID, a fleet.Adapter
 	if err != nil {
 		return 0, err
 	}
-	client, err := e.clients.get(engine)
+	client, err := e.clients.Get(engine)
 	if err != nil {
 		return 0, rollout.Fail(rollout.Permanent, rollout.CodeEngineAddress, err)
 	}

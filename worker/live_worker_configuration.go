@@ -4,17 +4,18 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/worker/workerconfig"
 )
 
 // configuration is the worker's configuration as it is in force.
 type configuration struct {
 	inForce atomic.Pointer[workerconfig.Config]
-	clients *engineClients
+	clients *connections.EngineClients
 	scale   *fleetScaling
 }
 
-func newConfiguration(cfg workerconfig.Config, clients *engineClients, scale *fleetScaling) *configuration {
+func newConfiguration(cfg workerconfig.Config, clients *connections.EngineClients, scale *fleetScaling) *configuration {
 	c := &configuration{clients: clients, scale: scale}
 	c.inForce.Store(&cfg)
 	return c
@@ -34,5 +35,5 @@ func (c *configuration) follow(ctx context.Context,
 func (c *configuration) take(next workerconfig.Config) error {
 	c.inForce.Store(&next)
 	c.scale.take(next.Scaling)
-	return c.clients.list(next.Config)
+	return c.clients.List(next.Config)
 }

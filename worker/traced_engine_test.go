@@ -41,12 +41,12 @@ func TestAnEngineHearsWhichSpanItsCallIs(t *testing.T) {
 		Sampling: rollout.Sampling{MaxTokens: 4, TopP: 1}}
 	at := enginestate.Engine{ID: "e", URL: engine.URL}
 	for _, e := range []*otel.Exporter{exporter, nil} {
-		clients, err := newEngineClients(connections.Config{}, e)
+		clients, err := connections.NewEngineClients(connections.Config{}, e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx := e.InGroup(t.Context(), ref.GroupRef)
-		if _, err := traced(e, at, clients.mustGet(at)).Complete(ctx, req); rollout.CodeOf(err) != rollout.CodeOverloaded {
+		if _, err := traced(e, at, clients.MustGet(at)).Complete(ctx, req); rollout.CodeOf(err) != rollout.CodeOverloaded {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -4,12 +4,8 @@ package worker
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"go.temporal.io/sdk/interceptor"
@@ -24,7 +20,6 @@ import (
 	"github.com/millrace/millrace/internal/engine/share/fleetsync"
 	"github.com/millrace/millrace/internal/engine/share/grouphomes"
 	"github.com/millrace/millrace/internal/game/environments"
-	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/observe/otel"
 	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
 	"github.com/millrace/millrace/internal/process/connections"
@@ -64,7 +59,7 @@ func run(
 	defer b.Close()
 	defer b.WriteEvents(ctx, cfg.Config)()
 
-	clients, err := newEngineClients(cfg.Config, b.Otel)
+	clients, err := connections.NewEngineClients(cfg.Config, b.Otel)
 	if err != nil {
 		return err
 	}
@@ -72,8 +67,8 @@ func run(
 	var slotsFrom string
 	cfg.Worker.Games, slotsFrom = chooseSlots(cfg.Worker.Games)
 	logger.Info("slots for games", "slots", cfg.Worker.Games, "from", slotsFrom)
-	self := describeSelf(cfg.Worker.Games, slotsFrom)
-	self.Scales = cfg.Scaling != nil
+	self := fleetsync.Self()
+	self.Slots, self.SlotsFrom, self.Scales = cfg.Worker.Games, slotsFrom, cfg.Scaling != nil
 	dispatchLog, err := openDispatchLog(cfg.Worker.DispatchLog, logger)
 	if err != nil {
 		return err
@@ -82,7 +77,7 @@ func run(
 	dispatcher := live.New(live.Config{
 		Log:         dispatchLog.writer,
 		Scheduler:   dispatch.Config{MaxQueued: cfg.Worker.DispatchQueue, Worker: self.ID},
-		Clients:     func(e enginestate.Engine) live.Engine { return traced(b.Otel, e, clients.mustGet(e)) },
+		Clients:     func(e enginestate.Engine) live.Engine { return traced(b.Otel, e, clients.MustGet(e)) },
 		Emit:        b.Events,
 		Worker:      self.ID,
 		Homes:       grouphomes.New(b.Redis, cfg.Redis.Prefix),
@@ -153,7 +148,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Heartbeats:   b.Control.Temporal,
 		Files:        files,
 		Policy:       b.Otel.TracePolicy(dispatcher),
-		Environments: environments.Builder(engines.clients.settings.Dial, b.Mail),
+		Environments: environments.Builder(engines.clients.Settings.Dial, b.Mail),
 		Emit:         b.Events,
 		Tell:         b.Events,
 		Now:          time.Now,
@@ -168,20 +163,5 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 			Absent: &runkeeper.AbsentWorkers{Workers: b.Workers, Redis: b.Registry, Runs: b.Buffer, Groups: b.Control,
 				Log: logger},
 		},
-	}
-}
-
-// describeSelf is what people are told of this process. Its id is readable and unique among the workers.
-func describeSelf(slots int, from string) enginestate.Worker {
-	id, host := "worker", "unknown"
-	if name, err := os.Hostname(); err == nil {
-		id, host = name, name
-	}
-	var salt [4]byte
-	_, _ = rand.Read(salt[:]) // never fails
-	return enginestate.Worker{
-		ID: fmt.Sprintf("%s-%d-%s", id, os.Getpid(), hex.EncodeToString(salt[:])), Host: host,
-		Version: version.String(), StartedAt: time.Now().UTC(), Slots: slots,
-		SlotsFrom: from,
 	}
 }

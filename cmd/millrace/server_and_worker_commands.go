@@ -17,6 +17,7 @@ import (
 func newServerCommand(env environment) *cobra.Command {
 	var flags serviceFlags
 	var listen string
+	var one server.OneVLLM
 	cmd := &cobra.Command{
 		Use:  "server",
 		Args: cobra.NoArgs,
@@ -24,13 +25,19 @@ func newServerCommand(env environment) *cobra.Command {
 			if cmd.Flags().Changed("listen") {
 				flags.listen = listen
 			}
+			if (one.Listen == "") != (one.Run == "") {
+				return usage("--vllm-listen says where, and --as which run is served there: give both")
+			}
 			return flags.serve(cmd.Context(), env, func(ctx context.Context, cfg config.Service, log *slog.Logger) error {
-				return server.Run(ctx, cfg, version.String(), log)
+				return server.Run(ctx, cfg, version.String(), log, one)
 			})
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8700", "address of the API")
+	cmd.Flags().StringVar(&one.Listen, "vllm-listen", "", "answer as one vLLM on this address, host:port, with the fleet "+
+		"behind it; see docs/engines.md")
+	cmd.Flags().StringVar((*string)(&one.Run), "as", "", "the run whose models --vllm-listen serves")
 	return cmd
 }
 

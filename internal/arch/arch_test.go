@@ -58,6 +58,7 @@ var owners = map[string][]string{
 		"internal/store/eventstore/", "internal/process/connections", "internal/store/runindex",
 		"internal/observe/runsampler",
 		"internal/engine/tokenrates", "internal/store/lease", "internal/store/browsersession", "internal/store/mailbox",
+		"internal/store/loranames",
 		"internal/store/redistest",
 		"internal/store/redisserver", "internal/store/redisscript", "internal/store/rediscluster",
 		"internal/engine/share/grouphomes"},

@@ -73,10 +73,15 @@ type Completion struct {
 	CachedTokens   int       `json:"cached_tokens"` // prompt tokens found in the prefix cache; -1: not told
 	Engine         EngineID  `json:"engine"`
 	Timing         Timing    `json:"timing"`
+	// Counted is what an answer cost that was passed on unread, without its ids here.
+	Counted *Usage `json:"-"`
 }
 
 // Usage is what the answer cost.
 func (c *Completion) Usage() Usage {
+	if c.Counted != nil {
+		return *c.Counted
+	}
 	return Usage{
 		Requests:     1,
 		InputTokens:  int64(len(c.PromptTokenIDs)),

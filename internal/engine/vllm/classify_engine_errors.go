@@ -23,6 +23,7 @@ type StatusError struct {
 	Message    string
 	Type       string        // such as NotFoundError; empty unless vLLM itself answered
 	RetryAfter time.Duration // 0: not told
+	Body       []byte        // as it came; only of a call that is handed on for somebody
 }
 
 // Error is the status and the engine's own words.

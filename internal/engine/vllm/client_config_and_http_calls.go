@@ -69,6 +69,7 @@ type Client struct {
 	root   string // the engine's address, without /v1 and without a trailing slash
 	http   *http.Client
 	openai *openai.Client
+	room   *semaphore.Weighted // bytes of answers that are being read from this engine
 }
 
 // New checks the address and makes a client. It does not connect.
@@ -92,8 +93,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	conf := openai.DefaultConfig("") // the transport adds the key
 	conf.BaseURL = root + "/v1"
-	conf.HTTPClient = openAITransport{cfg.HTTPClient, cfg.Key, cfg.Headers, semaphore.NewWeighted(maxAnswerBytes)}
-	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, openai: openai.NewClientWithConfig(conf)}, nil
+	room := semaphore.NewWeighted(maxAnswerBytes)
+	conf.HTTPClient = openAITransport{cfg.HTTPClient, cfg.Key, cfg.Headers, room}
+	return &Client{cfg: cfg, root: root, http: cfg.HTTPClient, openai: openai.NewClientWithConfig(conf), room: room}, nil
 }
 
 // Close drops the idle connections. The client stays usable.

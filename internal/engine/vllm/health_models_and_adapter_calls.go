@@ -54,6 +54,12 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return cleaned(answer.Version, 64), nil
 }
 
+// ServerInfo is what the engine tells of its own configuration, where it may.
+func (c *Client) ServerInfo(ctx context.Context) (info map[string]any, err error) {
+	err = c.getJSON(ctx, "/server_info?config_format=json", maxModelsBytes, &info)
+	return info, err
+}
+
 // Models lists what the engine has registered, adapters included. Long or unprintable names, for which no deployment
 // can have asked, are left out.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {

@@ -199,12 +199,13 @@ func (s *Server) readStatus(ctx context.Context, out *DeploymentStatus, everythi
 func countWorkers(workers []enginestate.Worker) *WorkerTotals {
 	t := &WorkerTotals{}
 	for _, w := range workers {
-		switch w.State {
-		case enginestate.WorkerAlive:
+		switch {
+		case w.Serves:
+		case w.State == enginestate.WorkerAlive:
 			t.Alive++
 			t.Slots += w.Slots
 			t.Games += w.Games
-		case enginestate.WorkerAbsent:
+		case w.State == enginestate.WorkerAbsent:
 			t.Absent++
 		}
 	}

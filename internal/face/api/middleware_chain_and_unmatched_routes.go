@@ -7,9 +7,10 @@ import (
 )
 
 // middleware wraps the routes: from the outside in, a request gets its id and its log line, survives a
-// panic, is a program's or must be from an allowed place and carry a token, and has its body read within limits.
+// panic, is a program's or must be from an allowed place and carry a token, is for an engine, or has its body read
+// within limits.
 func (s *Server) middleware(routes http.Handler) http.Handler {
-	return s.observe(s.answerPrograms(s.fence(s.readBody(busy(tidyAccept(s.resolveNames(routes)))))))
+	return s.observe(s.answerPrograms(s.fence(s.answerVLLM(s.readBody(busy(tidyAccept(s.resolveNames(routes))))))))
 }
 
 // tidyAccept takes away an Accept header with a parameter of fewer than two characters, on which the content

@@ -71,6 +71,7 @@ func (s *Server) registerOperations() {
 	s.registerRecord()
 	s.registerEvents()
 	s.registerPrograms()
+	s.registerVLLM()
 	answered(s, "list-runs", s.listRuns)
 	answered(s, "show-run", s.showRun)
 	patched(s, "change-run", spec.ChangeSchema(), s.changeRun)

@@ -122,14 +122,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			"machines can reach; "+
 			"set tls.cert_file and tls.key_file, or leave TLS to a proxy in front", "address", l.Addr().String())
 	}
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true) // Deadlines and limits are by connection, which HTTP/2 would share.
-	server := &http.Server{
-		Protocols: protocols,
-		Handler:   s.handler, ConnContext: withConnection, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog:       slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
-	}
 	hints, stopHints := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
 	background.Go(func() { s.sendHints(hints) })
@@ -138,16 +130,39 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer background.Wait()
 	defer stopHints()
 
-	failed := make(chan error, 1)
 	counted := newConnections(l, s.bounds().Limits, s.deps.OnRefusal)
 	s.counted.Store(counted)
-	background.Go(func() {
+	return s.answerOn(ctx, counted, s.handler)
+}
+
+// ServeVLLM answers on l as Serve does below /v1/runs/RUN/vllm, for a run, until ctx is done. It closes l.
+func (s *Server) ServeVLLM(ctx context.Context, l net.Listener, run rollout.RunName) error {
+	below := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inside := r.Clone(r.Context())
+		inside.URL.Path, inside.URL.RawPath = runsPath+string(run)+"/vllm"+r.URL.Path, ""
+		s.handler.ServeHTTP(w, inside)
+	})
+	return s.answerOn(ctx, newConnections(l, s.bounds().Limits, s.deps.OnRefusal), below)
+}
+
+// answerOn answers the requests of connections until ctx is done.
+func (s *Server) answerOn(ctx context.Context, counted *connections, handler http.Handler) error {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true) // Deadlines and limits are by connection, which HTTP/2 would share.
+	server := &http.Server{
+		Protocols: protocols,
+		Handler:   handler, ConnContext: withConnection, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() {
 		if server.TLSConfig = s.cfg.TLS; server.TLSConfig != nil {
 			failed <- server.ServeTLS(counted, "", "")
 			return
 		}
 		failed <- server.Serve(counted)
-	})
+	}()
 	select {
 	case err := <-failed:
 		s.Stop()
@@ -155,6 +170,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.Stop()
+	defer func() { <-failed }()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {

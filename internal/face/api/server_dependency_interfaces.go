@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/onevllm"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/kit/panics"
 	"github.com/millrace/millrace/internal/rollout"
@@ -166,6 +167,8 @@ type Deps struct {
 	// Mail is where programs that play meet their games; CountTokens is how many tokens a prompt has; both may be nil.
 	Mail        *mailbox.Box
 	CountTokens func(ctx context.Context, req rollout.Request) (int, error)
+	// VLLM answers as one vLLM with the fleet behind it; nil: this server does not.
+	VLLM *onevllm.Handler
 	// Ready reports why this process cannot serve now.
 	Ready func(ctx context.Context) error
 	// Temporal reports whether Temporal answered when it was last looked at; /readyz tells, and does not ask itself.

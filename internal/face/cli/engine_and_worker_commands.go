@@ -169,7 +169,8 @@ func WorkerListCommand(d Deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(l.Workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
+		plays := func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive && !w.Serves }
+		if !slices.ContainsFunc(l.Workers, plays) {
 			s.Say("no worker is alive; start one with: millrace worker")
 		}
 		return s.show(a.Body, func() error { return s.write(workersTable(l.Workers, s.now())) })

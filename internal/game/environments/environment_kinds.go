@@ -32,7 +32,8 @@ var kinds = map[string]kind{
 		build: func(o json.RawMessage) (episode.Environment, error) { return diplomacyenv.FromOptions(o) },
 		view:  func(game []byte, name string) (any, error) { return diplomacyenv.SavedGame(game, name) },
 	},
-	external.Kind: {build: external.FromOptions},
+	external.Kind:   {build: external.FromOptions},
+	runspec.NoGames: {build: noGames},
 	openenv.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return openenv.FromOptions(o) },
 	},
@@ -42,6 +43,16 @@ var kinds = map[string]kind{
 	tictactoe.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return tictactoe.FromOptions(o) },
 	},
+}
+
+// unplayed is the environment of a run without games.
+type unplayed struct{ episode.Environment }
+
+func noGames(options json.RawMessage) (episode.Environment, error) {
+	if len(options) > 0 {
+		return nil, fmt.Errorf("environment %s has no options: nothing is played", runspec.NoGames)
+	}
+	return unplayed{}, nil
 }
 
 // ValidateOptions checks the options of each kind of environment, for reading run specs.

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"time"
 
-	"github.com/millrace/millrace/config"
-	engineaddress "github.com/millrace/millrace/internal/engine/address"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/face/savedgame"
-
+	"github.com/millrace/millrace/internal/process/connections"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -23,25 +19,10 @@ const mostAsked = 3
 // engineTokenizer has a ready engine write tokens as text, for people who look at a turn.
 type engineTokenizer struct {
 	registry *fleet.Registry
-	settings *engineaddress.ConnectionSettings
+	clients  *connections.EngineClients
 }
 
 var _ savedgame.Tokenizer = (*engineTokenizer)(nil)
-
-// tokenizerOf is how this server reaches engines; nil when the keys and certificates for that are not here, as they
-// need not be: only workers play.
-func tokenizerOf(cfg config.Service, registry *fleet.Registry, log *slog.Logger) *engineTokenizer {
-	var listed []string
-	for _, e := range cfg.Engines {
-		listed = append(listed, e.URL)
-	}
-	settings, err := engineaddress.NewConnectionSettings(cfg.EngineURLs, cfg.EngineAPIKey.Reveal(), listed, time.Now)
-	if err != nil {
-		log.Info("turns are shown without the text of their prompts", "error", err)
-		return nil
-	}
-	return &engineTokenizer{registry, settings}
-}
 
 // Detokenize is the text of tokens.
 func (t *engineTokenizer) Detokenize(ctx context.Context, model string, ids []int32) (text string, err error) {
@@ -79,17 +60,9 @@ func (t *engineTokenizer) ask(ctx context.Context, question func(*vllm.Client) e
 }
 
 func (t *engineTokenizer) askOne(e enginestate.Engine, question func(*vllm.Client) error) error {
-	control, err := t.settings.Dial(e.URL)
+	client, err := t.clients.Get(e)
 	if err != nil {
 		return err
 	}
-	client, err := vllm.New(vllm.Config{
-		BaseURL: e.URL, Control: control, TLS: t.settings.TLS(e.URL),
-		Key: func() string { return t.settings.Key(e.URL, e.Source != "") },
-	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	return question(client)
 }

@@ -76,7 +76,9 @@ func TestEveryOperationAsksForARole(t *testing.T) {
 		"show-game": {"reader", run}, "list-games": {"reader", run}, "list-turns": {"reader", run},
 		"show-turn": {"reader", run}, "show-curve": {"reader", run}, "lease-game": {"trainer", run},
 		"chat-in-game": {key, run}, "message-in-game": {key, run}, "live-in-game": {key, run}, "end-game": {key, run},
-		"fail-game": {key, run},
+		"fail-game": {key, run}, "complete-at-fleet": {"trainer", run}, "chat-at-fleet": {"trainer", run},
+		"generate-at-fleet": {"trainer", run}, "list-fleet-models": {"trainer", run}, "load-adapter": {"trainer", run},
+		"unload-adapter": {"trainer", run}, "pause-fleet-calls": {"trainer", run}, "resume-fleet-calls": {"trainer", run},
 	}
 	rank := map[string]int{"reader": 1, "trainer": 2, "operator": 3}
 	seen := map[string]bool{}
@@ -189,7 +191,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	s, _ := guarded(t)
 	silent := map[string]bool{"claim-step": true, "send-heartbeat": true, "complete-step": true,
 		"lease-game": true, "chat-in-game": true, "message-in-game": true, "live-in-game": true, "end-game": true,
-		"fail-game": true}
+		"fail-game": true, "complete-at-fleet": true, "chat-at-fleet": true, "generate-at-fleet": true,
+		"load-adapter": true, "unload-adapter": true, "pause-fleet-calls": true, "resume-fleet-calls": true}
 	asked := map[string]bool{}
 	for id, op := range s.operations() {
 		if op.method == http.MethodGet {

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis/diagnosisinput"
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/onevllm"
 	"github.com/millrace/millrace/internal/face/savedgame"
 	"github.com/millrace/millrace/internal/face/web"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
@@ -36,12 +37,35 @@ import (
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/store/browsersession"
 	"github.com/millrace/millrace/internal/store/eventstore/delivery"
+	"github.com/millrace/millrace/internal/store/loranames"
 	"github.com/millrace/millrace/internal/store/redisserver"
 	"github.com/millrace/millrace/workflows"
 )
 
+// OneVLLM is a run that is served as one vLLM at an address of its own, beside that of the API.
+type OneVLLM struct {
+	Listen string // empty: none is
+	Run    rollout.RunName
+}
+
+// serve answers there as the API does below the run's path, until ctx is done. Tokens and TLS are the API's.
+func (o OneVLLM) serve(ctx context.Context, server *api.Server, cfg api.Config) error {
+	if o.Listen == "" {
+		return nil
+	}
+	cfg.Listen = o.Listen
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("%w: --vllm-listen: %w", settings.ErrFaulty, err)
+	}
+	l, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", o.Listen, err)
+	}
+	return server.ServeVLLM(ctx, l, o.Run)
+}
+
 // Run runs an API server until ctx is done. Any number of them may serve one deployment: they keep nothing.
-func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger) error {
+func Run(ctx context.Context, cfg config.Service, version string, logger *slog.Logger, also ...OneVLLM) error {
 	cfg.PageURL = cfg.PageAddress()
 	files := reload.NewFiles(logger)
 	current := reload.NewConfiguration(cfg, files, logger) // first: what changes while the server starts is a change, too
@@ -78,8 +102,21 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	deps := apiDeps(b, sink, metrics, sinkStatus, logger)
 	deps.Panics = survived
 	games := &savedgame.Reader{Buffer: b.Buffer, Events: b.Events}
-	if tokenizer := tokenizerOf(cfg, b.Registry.Registry, logger); tokenizer != nil {
+	var background []func(context.Context) error
+	clients, err := connections.NewEngineClients(cfg.Config.Config, b.Otel)
+	if err != nil { // the keys and certificates need not be here: only workers play
+		logger.Info("turns are shown without the text of their prompts, and no run is served as one vLLM", "error", err)
+	} else {
+		tokenizer := &engineTokenizer{b.Registry.Registry, clients}
 		games.Tokenizer, deps.CountTokens = tokenizer, tokenizer.CountTokens
+		relay := newRelay(b, clients)
+		deps.VLLM = onevllm.New(onevllm.Deps{Fleet: relay, Names: loranames.New(b.Redis, cfg.Redis.Prefix),
+			Status: b.Buffer.Status, Log: logger,
+			Publish: func(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) error {
+				_, err := b.Control.Publish(ctx, run, v, path, 0)
+				return err
+			}})
+		background = append(background, relay.run)
 	}
 	deps.Game, deps.Games = games.Game, games
 	deps.Diagnose = diagnoses{inputs}.answer
@@ -105,7 +142,7 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 	if shipper != nil {
 		shipper.Start(ctx)
 	}
-	background := append(inBackground(b, sink, inputs, metrics, sampler, survived),
+	background = append(append(background, inBackground(b, sink, inputs, metrics, sampler, survived)...),
 		func(ctx context.Context) error { return server.Serve(ctx, l) },
 		endless(files.Watch), endless(sinkStatus.watch),
 		endless(func(ctx context.Context) {
@@ -116,6 +153,9 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		}))
 	for _, one := range background {
 		g.Go(func() error { return one(ctx) })
+	}
+	for _, one := range also {
+		g.Go(func() error { return one.serve(ctx, server, limits) })
 	}
 	return g.Wait()
 }

@@ -8,18 +8,20 @@ import (
 
 // Worker is one worker process, as it last described itself.
 type Worker struct {
-	ID        string                  `json:"id"`
-	State     WorkerState             `json:"state"`
-	Host      string                  `json:"host"`
-	Version   string                  `json:"version"` // of the program
-	StartedAt time.Time               `json:"started_at,omitzero"`
-	LastSeen  time.Time               `json:"last_seen,omitzero"`
-	Slots     int                     `json:"slots"`                // games that it may play at a time
-	SlotsFrom string                  `json:"slots_from,omitempty"` // why so many, for people
-	Scales    bool                    `json:"scales,omitempty"`     // its configuration scales the fleet
-	Games     int                     `json:"games"`                // that it plays
-	ByRun     map[rollout.RunName]int `json:"games_by_run,omitempty"`
-	Breakers  []Breaker               `json:"breakers,omitempty"` // engines that it gives no requests for now
+	ID        string      `json:"id"`
+	State     WorkerState `json:"state"`
+	Host      string      `json:"host"`
+	Version   string      `json:"version"` // of the program
+	StartedAt time.Time   `json:"started_at,omitzero"`
+	LastSeen  time.Time   `json:"last_seen,omitzero"`
+	Slots     int         `json:"slots"`                // games that it may play at a time
+	SlotsFrom string      `json:"slots_from,omitempty"` // why so many, for people
+	Scales    bool        `json:"scales,omitempty"`     // its configuration scales the fleet
+	// Serves marks a server that hands calls on to engines: it shares them like a worker, and plays no games.
+	Serves   bool                    `json:"serves,omitempty"`
+	Games    int                     `json:"games"` // that it plays
+	ByRun    map[rollout.RunName]int `json:"games_by_run,omitempty"`
+	Breakers []Breaker               `json:"breakers,omitempty"` // engines that it gives no requests for now
 	// Requests is the requests of its games by run; runs without any are left out. Nil: it does not say.
 	Requests map[rollout.RunName]RequestCounts `json:"requests_by_run,omitzero"`
 	// Models is what its games use which model for, by run. Nil: it does not say.

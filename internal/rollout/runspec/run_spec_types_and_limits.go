@@ -42,6 +42,13 @@ type Environment struct {
 	Options json.RawMessage `json:"-"` // a JSON object without "kind"; nil means all defaults
 }
 
+// NoGames is the kind of a run whose trainer makes its rollouts by itself, against engines that it reaches as one vLLM:
+// nothing is played, and what it publishes stays as long as it may be in use.
+const NoGames = "none"
+
+// Played reports whether the run has games.
+func (e Environment) Played() bool { return e.Kind != NoGames }
+
 // MarshalJSON writes {"kind": ..., options...}.
 func (e Environment) MarshalJSON() ([]byte, error) {
 	m := map[string]json.RawMessage{}

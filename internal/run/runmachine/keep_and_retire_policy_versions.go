@@ -45,9 +45,13 @@ func (r *Run) unhold() {
 	r.Holds = slices.DeleteFunc(r.Holds, func(h Hold) bool { return r.Completed >= h.Until })
 }
 
-// oldestNeeded is the oldest version that engines must keep.
+// oldestNeeded is the oldest version that engines must keep. A trainer that makes its rollouts by itself has requests
+// of versions up to its staleness, and of one more while it switches.
 func (r *Run) oldestNeeded() rollout.PolicyVersion {
 	oldest := r.Version
+	if !r.Spec.Environment.Played() {
+		oldest -= rollout.PolicyVersion(r.Spec.Buffer.MaxStaleness) + 1
+	}
 	for _, g := range r.Playing {
 		oldest = min(oldest, g.Version)
 	}

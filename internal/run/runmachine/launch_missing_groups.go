@@ -10,6 +10,9 @@ import (
 // is the depth, but never more than the remaining steps can use, or than can be trained on while fresh after the next
 // batch, or than fit. A batch always fits, so that a bound in bytes slows a run down and cannot stop it.
 func (r *Run) room() (int, runstatus.Throttle) {
+	if !r.Spec.Environment.Played() {
+		return 0, ""
+	}
 	b := r.Spec.Buffer
 	filled := r.Claimed - r.Refills
 	room, why := min(b.Depth, r.Spec.Steps-filled)*b.GroupsPerStep, runstatus.Throttle("")

@@ -85,7 +85,7 @@ func (s *Store) Purge(ctx context.Context, run rollout.RunName) error {
 		return err
 	}
 	rest := []string{"trained", "dropped", "codes", "drops", "departures", "attempts", "failing", "alarms",
-		"older", "dying", "tokens", "spent", "external:open", "external:seen"}
+		"older", "dying", "tokens", "spent", "external:open", "external:seen", "vllm"}
 	for i, name := range rest {
 		rest[i] = s.key(run, name)
 	}

@@ -157,7 +157,7 @@ func (o *eventLoop) served(c *call, made order, answer *rollout.Completion, exec
 	o.tally(c.req.Episode.Run).does(part, usage, time.Now())
 	o.count(made.engine, usage)
 	o.endTry(c, made, dispatch.TryEnded{
-		Outcome: dispatch.Served, PromptTokens: len(answer.PromptTokenIDs), OutputTokens: len(answer.TokenIDs),
+		Outcome: dispatch.Served, PromptTokens: int(usage.InputTokens), OutputTokens: int(usage.OutputTokens),
 	})
 }
 

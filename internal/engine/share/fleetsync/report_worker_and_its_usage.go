@@ -2,13 +2,31 @@ package fleetsync
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/millrace/millrace/internal/engine/dispatch/live"
+	"github.com/millrace/millrace/internal/kit/version"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
+
+// Self is what people are told of this process. Its id is readable and unique among the workers.
+func Self() enginestate.Worker {
+	id, host := "worker", "unknown"
+	if name, err := os.Hostname(); err == nil {
+		id, host = name, name
+	}
+	var salt [4]byte
+	_, _ = rand.Read(salt[:]) // never fails
+	return enginestate.Worker{ID: fmt.Sprintf("%s-%d-%s", id, os.Getpid(), hex.EncodeToString(salt[:])), Host: host,
+		Version: version.String(), StartedAt: time.Now().UTC()}
+}
 
 // Described is this worker as it described itself last. It may be called at any time.
 func (s *Sync) Described() enginestate.Worker {

@@ -14,6 +14,7 @@ import (
 // Alarm is raised when none of the workers, alive or not, is alive.
 func Alarm(now time.Time, workers []enginestate.Worker) (a runstatus.Alarm, raised bool) {
 	a = runstatus.Alarm{Code: runstatus.AlarmNoWorker, Advice: "start one: millrace worker"}
+	workers = slices.DeleteFunc(slices.Clone(workers), func(w enginestate.Worker) bool { return w.Serves })
 	if slices.ContainsFunc(workers, func(w enginestate.Worker) bool { return w.State == enginestate.WorkerAlive }) {
 		return a, false
 	}
