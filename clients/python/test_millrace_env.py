@@ -37,6 +37,8 @@ class Server:
         self.polls = self.polling = 0  # at a time, at most
         self.gone: set[str] = set()  # games whose lease has ended
         self.answer: Callable[[str, dict[str, Any]], tuple[int, dict[str, Any]]] = lambda game, body: (200, {})
+        self.over: Callable[[], bool] = lambda: len(self.ended) + len(self.gone) == self.games
+        self.thinks = 0.0  # seconds before a call is answered
         self.cut: Callable[[str], str] = lambda path: ""  # "before" or "after" the work
         self._writers: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
@@ -90,6 +92,7 @@ class Server:
         if rest in ("done", "fail"):
             self.ended[game] = (rest, body)
             return 200, {}
+        await asyncio.sleep(self.thinks)
         status, answer = self.answer(game, body)
         if status != 200 or answer:
             return status, answer
@@ -107,7 +110,7 @@ class Server:
             return 200, {"episode": game, "base_url": f"{self.url}/v1/runs/demo/episodes/{game}", "api_key": "key",
                          "model": "base", "agents": list(self.agents), "scenario": {"seed": int(game.split("-")[0])},
                          "leased": 1, "lease_seconds": self.lease, "episode_seconds": 60}
-        if len(self.ended) + len(self.gone) < self.games:
+        if not self.over():
             await asyncio.sleep(0.02)
             return 204, {}
         return 409, {"type": "urn:millrace:problem:run-over", "detail": "the run is completed"}
@@ -220,6 +223,16 @@ class Games(Quiet):
         with serving(2) as server:
             server.gone.add("0-0")
             self.assertEqual(play(three_turns, server).ended, {"lost": 1, "played": 1})
+
+    def test_that_no_worker_plays_any_more_are_left(self) -> None:
+        with serving(2) as server:
+            server.thinks = 0.05  # as long as it waits for a worker
+            server.answer = lambda game, body: (503, {}) if game == "0-0" else (200, {})
+            service = Service(three_turns, server.url, "demo", slots=1)
+            service.absent = 0.01
+            server.over = lambda: len(server.ended) == 1
+            asyncio.run(asyncio.wait_for(service.serve(), 60))
+            self.assertEqual(service.ended, {"lost": 1, "played": 1})
 
     def test_that_are_silent_say_that_they_live(self) -> None:
         @environment
@@ -365,7 +378,7 @@ class BadEnvironments(Quiet):
                 server.answer = lambda game, body: (
                     (400, {"error": {"message": "too long"}}) if body.get("prompt") == "refuse this" else (200, {})
                 )
-                play(Environment(made.name, sometimes), server, deadline=0.2)
+                play(Environment(made.name, sometimes), server, deadline=0.2 if "hangs" in what else 60.0)
                 how, said = server.ended.pop("1-0")
                 self.assertEqual(how, "fail")
                 self.assertTrue(said["reason"].startswith(reason), said)

@@ -58,7 +58,7 @@ func TestPythonClient(t *testing.T) {
 // deletes adapters, and of what plays games; and, where there is numpy, of what makes arrays of a batch.
 func TestPythonTrackers(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers", "test_millrace_heartbeat", "test_millrace_prune",
 		"test_millrace_env", "test_millrace_trl", "test_millrace_export"}

@@ -27,7 +27,8 @@ from ._game import Agent, Agents, Answer, BadPrompt, CallRefused, Environment, F
 from .wire import Lost, Wire, encoded
 
 _log = logging.getLogger("millrace.env")
-_CALL = 60.0  # seconds to wait for an answer before the same call is sent again; the service goes on with it meanwhile
+_CALL = 150.0  # seconds to wait for an answer before the same call is sent again; the service goes on with it meanwhile
+_ABSENT = 100.0  # a server that says 503 after so many seconds has waited for a worker that plays the game, and none did
 _POLL = 5.0  # seconds of one long poll for a game
 _REASON = 300  # characters of a reason that the service keeps
 _SAY_EVERY = 30.0
@@ -68,6 +69,7 @@ class Service:
         self.token, self.slots, self.deadline, self.grace, self.journal = token, slots, deadline, grace, journal
         self.ended: collections.Counter[str] = collections.Counter()  # by "played", "lost", or a failure's code
         self.most = 0  # games in play at a time
+        self.absent = _ABSENT
         self._wire = Wire()
         self._games: dict[asyncio.Task[None], _Game] = {}
         self._stopping = asyncio.Event()
@@ -217,6 +219,7 @@ class Service:
         game.calls += 1
         try:
             while True:
+                began = time.monotonic()
                 try:
                     answer = await self._wire.post((url or game.url) + path, text, game.key, _CALL)
                 except Lost:
@@ -226,6 +229,8 @@ class Service:
                 if answer.status == 200:
                     game.heard = time.monotonic()
                     return answer.json()
+                if answer.status == 503 and time.monotonic() - began > self.absent:
+                    raise _Gone("no worker plays the game any more; its group may be over")
                 if answer.status not in _RETRY_STATUS and answer.status < 500:
                     error = answer.json().get("error")
                     said = str(error.get("message", "")) if isinstance(error, dict) else f"HTTP {answer.status}"
