@@ -8,7 +8,8 @@ import tempfile
 import unittest
 from unittest import mock
 
-from millrace import NotRetained, export
+from millrace import NotRetained, export, sequences
+from millrace.rows import merge_turns
 
 TURN = {
     "phase": "S1901M",
@@ -90,6 +91,39 @@ class Formats(unittest.TestCase):
         except ImportError:
             return
         self.assertEqual(Trajectory.model_validate(found).to_json_dict(), found)
+
+
+class InProcess(unittest.TestCase):
+    def rows(self):
+        return list(sequences(BATCH, {"temperature": 0.8}))
+
+    def test_verl_has_one_response_of_turns_that_continue_one_another(self):
+        (row,) = merge_turns(self.rows())
+        found = export.verl_agent_loop_output(row)
+        self.assertEqual((found["prompt_ids"], found["response_ids"]), ([1, 2, 3], [4, 5, 6, 4, 5]))
+        self.assertEqual((found["response_mask"], found["num_turns"]), ([1, 0, 0, 1, 0], 4))
+        self.assertEqual(found["response_logprobs"], [-0.5, 0, 0.0, -0.5, 0])
+        self.assertEqual(found["extra_fields"]["uid"], "demo/3/FRANCE")
+
+    def test_verl_and_skyrl_give_back_what_the_rows_have(self):
+        rows = self.rows()
+        sky = export.skyrl_generator_output(rows)
+        for i, row in enumerate(rows):
+            verl = export.verl_agent_loop_output(row)
+            for prompt, response, mask, logprobs in (
+                (verl["prompt_ids"], verl["response_ids"], verl["response_mask"], verl["response_logprobs"]),
+                tuple(sky[k][i] for k in ("prompt_token_ids", "response_ids", "loss_masks", "rollout_logprobs")),
+            ):
+                self.assertEqual(prompt + response, row["token_ids"])
+                self.assertEqual([0] * len(prompt) + mask, row["loss_mask"])
+                self.assertEqual([0.0] * len(prompt) + logprobs, row["logprobs"])
+
+    def test_skyrl_rewards_the_last_step_and_counts_repetitions_of_an_instance(self):
+        other = {**TRAJECTORY, "trajectory_id": "demo/3/0/FRANCE", "turns": [TURN]}
+        batch = {**BATCH, "groups": [{"ref": {"run": "demo", "seq": 3}, "trajectories": [TRAJECTORY, other]}]}
+        found = export.skyrl_generator_output(list(sequences(batch)))
+        self.assertEqual((found["rewards"], found["is_last_step"]), ([0.0, 0.25, 0.25], [False, True, True]))
+        self.assertEqual(found["trajectory_ids"], [("demo/3/FRANCE", 0), ("demo/3/FRANCE", 0), ("demo/3/FRANCE", 1)])
 
 
 class Command(unittest.TestCase):

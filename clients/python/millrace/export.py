@@ -3,8 +3,9 @@
     millrace-export RUN --steps 0..9 --as training-trace -o step.jsonl
 
 Each function takes one trajectory of a batch (batch["groups"][i]["trajectories"][j]) and gives what the format's own
-reader accepts: openenv's TrainingTrace (schema 1, which TRL trains on), NeMo Gym's TokenEntry, Harbor's ATIF v1.8. Token
-ids, logprobs and masks are the engine's own, as everywhere; nothing is tokenised here.
+reader accepts: openenv's TrainingTrace (schema 1, which TRL trains on), NeMo Gym's TokenEntry, Harbor's ATIF v1.8. For
+trainers that take batches in their own process there are verl's AgentLoopOutput and SkyRL's GeneratorOutput. Token ids,
+logprobs and masks are the engine's own, as everywhere; nothing is tokenised here.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, TextIO
 
 from . import Client, Error, sequences
+from .rows import merge_turns
 
-__all__ = ["FORMATS", "atif", "read_steps", "token_entries", "training_trace"]
+__all__ = [
+    "FORMATS",
+    "atif",
+    "read_steps",
+    "skyrl_generator_output",
+    "token_entries",
+    "training_trace",
+    "verl_agent_loop_output",
+]
 
 Dicts = Iterator[Dict[str, Any]]
 
@@ -100,6 +110,63 @@ def atif(trajectory: Dict[str, Any], version: str = "") -> Dict[str, Any]:
     }
 
 
+def verl_agent_loop_output(row: Dict[str, Any]) -> Dict[str, Any]:
+    """The fields of verl 0.9's AgentLoopOutput, of a row as sequences() or merge_turns() give it.
+
+    Of merged turns what the environment said between is part of the response, with response_mask 0. verl works out its
+    own advantages from reward_score and the group, extra_fields["uid"].
+    """
+    begin = row["turns"][0]["begin"] if "turns" in row else row["input_tokens"]
+    return {
+        "prompt_ids": row["token_ids"][:begin],
+        "response_ids": row["token_ids"][begin:],
+        "response_mask": row["loss_mask"][begin:],
+        "response_logprobs": row["logprobs"][begin:],
+        "reward_score": row["reward"],
+        "num_turns": 2 * len(row.get("turns", [row])),
+        "metrics": {},
+        "extra_fields": {"uid": "%s/%s" % (row["group_id"], row["agent"]), "policy_version": row["policy_version"]},
+    }
+
+
+def skyrl_generator_output(rows: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    """SkyRL 0.4's GeneratorOutput of a batch's rows, step-wise: a turn is a sample, and the last one has the reward.
+
+    trajectory_ids are pairs of instance_id and repetition_id, for SkyRL's TrajectoryID(*pair): one instance is one
+    agent of a group. Rows of one trajectory must follow one another, as sequences() gives them.
+    """
+    instances: Dict[str, Dict[str, int]] = {}
+    keys = (
+        "prompt_token_ids",
+        "response_ids",
+        "rewards",
+        "loss_masks",
+        "rollout_logprobs",
+        "stop_reasons",
+        "trajectory_ids",
+        "is_last_step",
+    )
+    out: Dict[str, Any] = {key: [] for key in keys}
+    for i, row in enumerate(rows):
+        begin, trajectory = row["input_tokens"], row["trajectory_id"]
+        instance = "%s/%s" % (row["group_id"], row["agent"])
+        of = instances.setdefault(instance, {})
+        last = i + 1 == len(rows) or rows[i + 1]["trajectory_id"] != trajectory
+        sample = (
+            row["token_ids"][:begin],
+            row["token_ids"][begin:],
+            row["reward"] if last else 0.0,
+            row["loss_mask"][begin:],
+            row["logprobs"][begin:],
+            row["stop_reason"],
+            (instance, of.setdefault(trajectory, len(of))),
+            last,
+        )
+        for key, value in zip(keys, sample, strict=True):
+            out[key].append(value)
+    return {**out, "rollout_metrics": None}
+
+
 def _trajectories(batch: Dict[str, Any]) -> Dicts:
     for group in batch["groups"]:
         yield from group["trajectories"]
@@ -110,6 +177,7 @@ FORMATS: Dict[str, Callable[[Dict[str, Any], Dict[str, Any]], Iterable[Dict[str,
     "rows": lambda batch, sampling: sequences(batch, sampling),
     "training-trace": lambda batch, _: (training_trace(t) for t in _trajectories(batch) if t["turns"]),
     "token-entry": lambda batch, _: (entry for t in _trajectories(batch) for entry in token_entries(t)),
+    "verl": lambda batch, sampling: (verl_agent_loop_output(row) for row in merge_turns(sequences(batch, sampling))),
     "atif": lambda batch, _: (atif(t) for t in _trajectories(batch) if t["turns"]),
 }
 
