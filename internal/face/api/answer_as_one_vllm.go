@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -59,12 +58,6 @@ func (s *Server) serveVLLM(w http.ResponseWriter, r *http.Request, name rollout.
 	if s.deps.VLLM == nil {
 		return problem(rollout.Unavailable, "this server has no keys or certificates for engines; its log says which")
 	}
-	run, err := s.deps.Store.ID(r.Context(), name)
-	if err != nil {
-		var p *Problem
-		errors.As(s.fail(r.Context(), "look for a run", err), &p) // every failure is a problem there
-		return p
-	}
 	body, refused := s.bodyOf(w, r)
 	if refused != nil {
 		return refused
@@ -76,6 +69,6 @@ func (s *Server) serveVLLM(w http.ResponseWriter, r *http.Request, name rollout.
 	defer leave()
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.deps.VLLM.Serve(w, r, run, path)
+	s.deps.VLLM.Serve(w, r, name, path)
 	return nil
 }

@@ -37,8 +37,9 @@ type Fleet interface {
 
 // Deps are what a Handler stands on.
 type Deps struct {
-	Fleet  Fleet
-	Names  *loranames.Names
+	Fleet Fleet
+	Names *loranames.Names
+	// Status is that of the run that a name stands for now, or of one with this id. Its spec has the id.
 	Status func(ctx context.Context, run rollout.RunName) (runstatus.RunStatus, error)
 	// Publish returns when the version serves, or is refused.
 	Publish func(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) error
@@ -141,6 +142,7 @@ func (c *call) answer() error {
 	if err != nil {
 		return err
 	}
+	c.run = c.status.Spec.Name
 	if c.status.State.Over() {
 		return &fault{http.StatusNotFound, notFound, "run " + string(c.run.Plain()) + " is " + string(c.status.State) +
 			": it answers nothing more"}

@@ -33,6 +33,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/scaling"
 	"github.com/millrace/millrace/internal/store/browsersession"
@@ -111,7 +112,14 @@ func Run(ctx context.Context, cfg config.Service, version string, logger *slog.L
 		games.Tokenizer, deps.CountTokens = tokenizer, tokenizer.CountTokens
 		relay := newRelay(b, clients)
 		deps.VLLM = onevllm.New(onevllm.Deps{Fleet: relay, Names: loranames.New(b.Redis, cfg.Redis.Prefix),
-			Status: b.Buffer.Status, Log: logger,
+			Log: logger,
+			Status: func(ctx context.Context, name rollout.RunName) (runstatus.RunStatus, error) {
+				run, err := b.Buffer.ID(ctx, name)
+				if err != nil {
+					return runstatus.RunStatus{}, err
+				}
+				return b.Buffer.Status(ctx, run)
+			},
 			Publish: func(ctx context.Context, run rollout.RunName, v rollout.PolicyVersion, path string) error {
 				_, err := b.Control.Publish(ctx, run, v, path, 0)
 				return err
