@@ -126,9 +126,14 @@ func (in *injector) older() (all []exchange) {
 	return all
 }
 
-// within reports whether Redis came back older between two moments.
+// remembers is how long workers may go on by what Redis has lost, until they have noticed.
+const remembers = 10 * time.Second
+
+// wentBack reports whether Redis came back older between two moments.
 func (o *outcome) wentBack(from, to time.Time) bool {
-	return slices.ContainsFunc(o.older, func(e exchange) bool { return e.asked.Before(to) && e.done.After(from) })
+	return slices.ContainsFunc(o.older, func(e exchange) bool {
+		return e.asked.Before(to) && e.done.Add(remembers).After(from)
+	})
 }
 
 // outside checks what was played outside: each trajectory is what its program, or its environment, was answered, all
