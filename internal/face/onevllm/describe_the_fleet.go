@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/kit/cache"
@@ -156,32 +157,59 @@ func (c *call) serverInfo() error {
 	return c.tell(info)
 }
 
-// metrics sums what the fleet's keeper has read of the engines in the latest seconds. A counter falls when an engine
-// leaves, as it does where one is restarted.
+// metrics sums what the engines count. One that does not answer is left out: counters fall then, as they do where an
+// engine is restarted.
 func (c *call) metrics() error {
 	ready, err := c.ready()
 	if err != nil {
 		return err
 	}
-	var sum enginestate.EngineLoad
+	ctx, cancel := context.WithTimeout(c.r.Context(), askTimeout)
+	defer cancel()
+	sum, asked := vllm.Sample{Finished: map[string]float64{}}, sync.WaitGroup{}
+	var mu sync.Mutex
 	for _, e := range ready {
-		sum.Running += e.Load.Running
-		sum.Waiting += e.Load.Waiting
-		sum.KVUsage += e.Load.KVUsage / float64(len(ready))
-		sum.InputTokens += e.Load.InputTokens
-		sum.OutputTokens += e.Load.OutputTokens
+		asked.Go(func() {
+			client, err := c.Fleet.Client(e)
+			if err != nil {
+				return
+			}
+			s, err := client.Metrics(ctx)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.Running += s.Running
+			sum.Waiting += s.Waiting
+			sum.KVUsage += s.KVUsage / float64(len(ready))
+			sum.PromptTokens += s.PromptTokens
+			sum.GenerationTokens += s.GenerationTokens
+			sum.PrefixQueries += s.PrefixQueries
+			sum.PrefixHits += s.PrefixHits
+			sum.Preemptions += s.Preemptions
+			for reason, n := range s.Finished {
+				sum.Finished[reason] += n
+			}
+		})
 	}
+	asked.Wait()
 	var text strings.Builder
-	for _, m := range []struct {
-		name, kind string
-		value      float64
-	}{
-		{"num_requests_running", "gauge", sum.Running}, {"num_requests_waiting", "gauge", sum.Waiting},
-		{"kv_cache_usage_perc", "gauge", sum.KVUsage}, {"prompt_tokens_total", "counter", sum.InputTokens},
-		{"generation_tokens_total", "counter", sum.OutputTokens},
-	} {
-		fmt.Fprintf(&text, "# TYPE vllm:%s %s\nvllm:%s{engine=\"0\",model_name=%q} %g\n", m.name, m.kind, m.name,
-			c.status.Spec.Model, m.value)
+	model := fmt.Sprintf(`engine="0",model_name=%q`, c.status.Spec.Model)
+	tell := func(name, kind, labels string, value float64) {
+		fmt.Fprintf(&text, "# TYPE vllm:%s %s\nvllm:%s{%s} %g\n", name, kind, name, labels, value)
+	}
+	tell("num_requests_running", "gauge", model, sum.Running)
+	tell("num_requests_waiting", "gauge", model, sum.Waiting)
+	tell("kv_cache_usage_perc", "gauge", model, sum.KVUsage)
+	tell("prompt_tokens_total", "counter", model, sum.PromptTokens)
+	tell("generation_tokens_total", "counter", model, sum.GenerationTokens)
+	tell("prefix_cache_queries_total", "counter", model, sum.PrefixQueries)
+	tell("prefix_cache_hits_total", "counter", model, sum.PrefixHits)
+	tell("num_preemptions_total", "counter", model, sum.Preemptions)
+	fmt.Fprintln(&text, "# TYPE vllm:request_success_total counter")
+	for _, reason := range slices.Sorted(maps.Keys(sum.Finished)) {
+		fmt.Fprintf(&text, "vllm:request_success_total{%s,finished_reason=%q} %g\n", model, reason, sum.Finished[reason])
 	}
 	return c.say(text.String())
 }

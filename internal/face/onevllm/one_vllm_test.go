@@ -94,7 +94,7 @@ func (w *world) Engines(context.Context) ([]enginestate.Engine, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return []enginestate.Engine{{ID: "e1", URL: w.engine.URL, State: w.state, Models: []string{base}, Version: "0.32.0",
-		AdapterSlots: 6, Load: enginestate.EngineLoad{Running: 3, InputTokens: 70}}}, nil
+		AdapterSlots: 6}}, nil
 }
 
 func (w *world) Client(e enginestate.Engine) (*vllm.Client, error) {
@@ -342,6 +342,9 @@ func TestDescribesItself(t *testing.T) {
 		switch r.URL.Path {
 		case "/v1/models":
 			fmt.Fprint(rw, `{"data":[{"id":"base-model","root":"/weights","max_model_len":4096}]}`)
+		case "/metrics":
+			fmt.Fprint(rw, "vllm:num_requests_running{engine=\"0\"} 3\nvllm:prompt_tokens_total{engine=\"0\"} 70\n"+
+				"vllm:request_success_total{finished_reason=\"stop\"} 2\n")
 		case "/server_info":
 			fmt.Fprint(rw, `{"vllm_config":{"model_config":{"dtype":"torch.bfloat16"},"parallel_config":{"data_parallel_size":8}}}`)
 		}
@@ -351,7 +354,7 @@ func TestDescribesItself(t *testing.T) {
 	w.want(http.StatusOK, "GET", "/server_info?config_format=json", "", `"dtype":"torch.bfloat16"`,
 		`"data_parallel_size":1`, `"max_loras":6`)
 	w.want(http.StatusOK, "GET", "/metrics", "", `vllm:num_requests_running{engine="0",model_name="base-model"} 3`,
-		"vllm:prompt_tokens_total")
+		`vllm:prompt_tokens_total{engine="0",model_name="base-model"} 70`, `finished_reason="stop"} 2`)
 }
 
 // gated answers when it is let.
