@@ -1,0 +1,70 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/millrace/millrace/internal/rollout"
+)
+
+// Mail is where programs put their calls, and find answers.
+type Mail interface {
+	// Look tells how a game stands, and offers it to programs. It is called again within LookEvery.
+	Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte) (Standing, error)
+	// Await returns when something may have changed since it was called, or after LookEvery.
+	Await(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error
+	// Answer answers a call, notes how many calls of its agent its program has had answered, and with an Ending that the
+	// game is over. It does nothing when another program has the game.
+	Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call Call, place int, a Answer, over *Ending) error
+}
+
+// LookEvery is the longest time between two looks of a game, and of a call that waits: it says that its program lives.
+const LookEvery = 2 * time.Second
+
+// leastLease is longer, so that a program that waits for an answer keeps its game.
+const leastLease = 3 * time.Second
+
+// Standing is how a game stands in the mail.
+type Standing struct {
+	Now    int64          // of the mail's clock, in ms
+	Lease  string         // of the program that has the game, or had it last
+	Leased bool           // it has the game
+	Places map[string]int // how many of each agent's calls it has had answered
+	Calls  []Call         // that wait, the oldest first
+	Over   *Ending
+}
+
+// Call is a call of a program.
+type Call struct {
+	Agent  string             `json:"agent"`
+	Hash   string             `json:"hash"` // of what was asked
+	Prompt string             `json:"prompt,omitempty"`
+	Chat   []rollout.Message  `json:"messages,omitempty"`
+	Tools  json.RawMessage    `json:"tools,omitempty"`
+	Hold   rollout.Constraint `json:"constraint,omitzero"`
+	Most   int                `json:"max_tokens,omitempty"`
+	Stop   []string           `json:"stop,omitempty"`
+	Policy string             `json:"policy,omitempty"` // that must answer; empty: the learner
+	End    *Ending            `json:"end,omitempty"`    // the game is over: it is the last call
+}
+
+// ID names a call within its program's lease: one that is sent again is the same call.
+func (c *Call) ID() string { return c.Agent + "/" + c.Hash }
+
+// Ending is how a program ends its game.
+type Ending struct {
+	Rewards   map[string]float64 `json:"rewards,omitempty"`
+	Truncated bool               `json:"truncated,omitempty"`
+	Failed    string             `json:"failed,omitempty"` // why it failed; empty: it did not
+	Hash      string             `json:"hash,omitempty"`   // of the call
+}
+
+// Answer is what a call is answered.
+type Answer struct {
+	Text   string `json:"text,omitempty"`
+	Finish string `json:"finish,omitempty"`
+	Prompt int    `json:"prompt,omitempty"` // tokens
+	Tokens int    `json:"tokens,omitempty"`
+	Fault  string `json:"fault,omitempty"` // why it is not answered: the program's fault
+}
