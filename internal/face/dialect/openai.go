@@ -21,6 +21,7 @@ type openAIBody struct {
 	Options  struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	Structured map[string]json.RawMessage `json:"structured_outputs"` // of vLLM's
 }
 
 func (b *openAIBody) take(a *Asked) error {
@@ -43,6 +44,31 @@ func (b *openAIBody) take(a *Asked) error {
 		a.Stop = []string{one}
 	case json.Unmarshal(b.Stop, &a.Stop) != nil:
 		return errors.New("stop: is neither a text nor a list of texts")
+	}
+	return b.constrain(&a.Hold)
+}
+
+// constrain takes vLLM's structured_outputs as far as turns have constraints.
+func (b *openAIBody) constrain(c *rollout.Constraint) error {
+	for name, value := range b.Structured {
+		var err error
+		switch {
+		case string(value) == "null":
+			continue
+		case !c.IsZero():
+			return errors.New("structured_outputs: holds the answer in two ways; one is played")
+		case name == "choice":
+			c.Kind, err = rollout.ChoiceConstraint, json.Unmarshal(value, &c.Choices)
+		case name == "regex":
+			c.Kind, err = rollout.RegexConstraint, json.Unmarshal(value, &c.Pattern)
+		case name == "grammar":
+			c.Kind, err = rollout.GrammarConstraint, json.Unmarshal(value, &c.Pattern)
+		default:
+			return fmt.Errorf("structured_outputs: %s is not played; choice, regex and grammar are", name)
+		}
+		if err != nil || len(c.Choices) == 0 && c.Pattern == "" {
+			return fmt.Errorf("structured_outputs: %s is empty, or of the wrong type", name)
+		}
 	}
 	return nil
 }
