@@ -101,6 +101,9 @@ func TestWaitsHaveOwners(t *testing.T) {
 			"this is a fault of Millrace: the worker's log has it; please report it; see: millrace events " +
 			"demo --code panic); " +
 			"games: 2 groups in flight"},
+		{"a run that stands still", func(w *waiting) {
+			w.asked, w.attempts = runstatus.TrainerActivity{Step: 1, First: asked}, runstatus.AttemptCounts{}
+		}, "batch: trainer, step 1 (0 ready groups of 2 needed; 0 in flight, 0 queued); game: run"},
 		{"a paused run", func(w *waiting) { w.status.State = runstatus.RunPaused }, "resume: run"},
 		{"a run that is over", func(w *waiting) {
 			w.status.State = runstatus.RunStopped
@@ -110,7 +113,8 @@ func TestWaitsHaveOwners(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := &waiting{status: runstatus.RunStatus{Spec: spec(), State: runstatus.RunRunning, NextStep: 1}}
+			w := &waiting{status: runstatus.RunStatus{Spec: spec(), State: runstatus.RunRunning, NextStep: 1},
+				attempts: runstatus.AttemptCounts{EndedAt: time.Now()}}
 			tt.change(w)
 			got := ask(t.Context(), bubbled(t, w, nilEvents{}), "GET", "/v1/runs/demo/waits")
 			var list struct{ Waits []api.Wait }
