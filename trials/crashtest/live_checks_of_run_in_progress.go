@@ -285,6 +285,9 @@ func (w *watch) compared(ctx context.Context, account buffer.Account) bool {
 	if err != nil || !status.State.Over() || status.State == runstatus.RunLost {
 		return false
 	}
+	if status.NextStep > account.NextStep {
+		return false // it ended just as Redis came back older; the keeper of runs repairs its account
+	}
 	now, err := w.service.store.Account(ctx, w.current().id())
 	return err == nil && now.ReplicationID == account.ReplicationID && now.Mark.Era == account.Mark.Era &&
 		now.Mark.Serial == account.Mark.Serial

@@ -123,7 +123,7 @@ func describeWaits(status runstatus.RunStatus, counts steprecord.BufferCounts, a
 			"run resume " + string(status.Spec.Name)})
 	}
 	for _, a := range alarms {
-		waits = append(waits, Wait{What: awaited[a.Code], Owner: "run", Since: a.Since, Detail: a.Text + "; " + a.Advice})
+		waits = append(waits, Wait{What: a.Code.Awaited(), Owner: "run", Since: a.Since, Detail: a.Text + "; " + a.Advice})
 	}
 	waits = append(waits, closed...)
 	if throttle := throttleDetail(status, counts); throttle != "" {
@@ -152,14 +152,6 @@ func describeWaits(status runstatus.RunStatus, counts steprecord.BufferCounts, a
 		}
 	}
 	return waits
-}
-
-// awaited says, by alarm, what would clear it.
-var awaited = map[runstatus.AlarmCode]string{
-	runstatus.AlarmNoWorker: "worker", runstatus.AlarmNoEngine: "engine", runstatus.AlarmModel: "model",
-	runstatus.AlarmNoProgram: "program", runstatus.AlarmGamesFail: "success", runstatus.AlarmVersionRejected: "adapter",
-	runstatus.AlarmVersionHeld: "adapter", runstatus.AlarmTrainerSilent: "trainer",
-	runstatus.AlarmStalled: "game",
 }
 
 // throttleDetail says what would let the run launch more groups, if a bound keeps it from that.

@@ -33,3 +33,12 @@ func AlarmCodes() []AlarmCode {
 		AlarmTrainerSilent, AlarmStalled,
 	}
 }
+
+// Awaited says in a word what would clear an alarm.
+func (c AlarmCode) Awaited() string { return awaited[c] }
+
+var awaited = map[AlarmCode]string{
+	AlarmNoWorker: "worker", AlarmNoEngine: "engine", AlarmModel: "model", AlarmNoProgram: "program",
+	AlarmGamesFail: "success", AlarmVersionRejected: "adapter", AlarmVersionHeld: "adapter",
+	AlarmTrainerSilent: "trainer", AlarmStalled: "game",
+}
