@@ -3,7 +3,6 @@ package onevllm
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,25 +97,13 @@ func card(id, root string, parent, longest any, created int64) map[string]any {
 		"parent": parent, "max_model_len": longest, "permission": []any{}}
 }
 
-// mostAsked is how many engines are asked what they say of themselves.
-const mostAsked = 3
-
 // first is what the first engine answers that answers at all.
 func first[T any](c *call, question func(*vllm.Client) (T, error)) (answer T, err error) {
 	ready, err := c.ready()
 	if err != nil {
 		return answer, err
 	}
-	for _, e := range ready[:min(len(ready), mostAsked)] {
-		client, fault := c.Fleet.Client(e)
-		if fault == nil {
-			if answer, fault = question(client); fault == nil {
-				return answer, nil
-			}
-		}
-		err = errors.Join(err, fmt.Errorf("engine %s: %w", e.ID, fault))
-	}
-	return answer, err
+	return vllm.First(ready, c.Fleet.Client, question)
 }
 
 func (c *call) askModels(ctx context.Context) ([]vllm.Model, error) {
