@@ -23,7 +23,7 @@ type StatusError struct {
 	Message    string
 	Type       string        // such as NotFoundError; empty unless vLLM itself answered
 	RetryAfter time.Duration // 0: not told
-	Body       []byte        // as it came; only of a call that is handed on for somebody
+	Body       []byte        // as it came, as far as it was read: for who hands calls on, and for no log
 }
 
 // Error is the status and the engine's own words.
@@ -47,7 +47,7 @@ func statusError(req *http.Request, resp *http.Response) *StatusError {
 			"engine_urls.allow gives it one"
 		return e
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // a partial body is good enough
+	e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // a partial body is good enough
 	var shape struct {
 		Error struct {
 			Message string `json:"message"`
@@ -55,7 +55,7 @@ func statusError(req *http.Request, resp *http.Response) *StatusError {
 			Code    int    `json:"code"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &shape) != nil || shape.Error.Code != resp.StatusCode || shape.Error.Type == "" {
+	if json.Unmarshal(e.Body, &shape) != nil || shape.Error.Code != resp.StatusCode || shape.Error.Type == "" {
 		return e
 	}
 	e.Type, e.Message = cleaned(shape.Error.Type, 64), cleaned(shape.Error.Message, 500)

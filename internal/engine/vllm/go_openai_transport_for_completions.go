@@ -45,17 +45,24 @@ func (h openAITransport) Do(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, statusError(req, resp)
 	}
-	if err := h.read(req.Context(), call, resp); err != nil {
+	err = readAnswer(req.Context(), h.room, resp, call.limit, func(body []byte) error {
+		if err := call.answer.read(body); err != nil {
+			return badAnswer("%w", unreadable(err))
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(strings.NewReader("{}")) // all that the library is left to read
 	return resp, nil
 }
 
-// read takes an answer in. However much an engine sends, and to however many requests at once, no more of it is held
-// than its room; a good answer says its length, and takes no more room than that.
-func (h openAITransport) read(ctx context.Context, call *call, resp *http.Response) error {
-	limit := call.limit
+// readAnswer takes an answer of at most limit bytes in, of which read may keep nothing. However much an engine sends,
+// and to however many requests at once, no more of it is held than its room; a good answer says its length, and takes
+// no more room than that.
+func readAnswer(ctx context.Context, room *semaphore.Weighted, resp *http.Response, limit int64,
+	read func(body []byte) error) error {
 	if resp.ContentLength > limit {
 		return badAnswer("%d bytes; %d are enough for what was asked", resp.ContentLength, limit)
 	}
@@ -63,10 +70,10 @@ func (h openAITransport) read(ctx context.Context, call *call, resp *http.Respon
 	if resp.ContentLength >= 0 {
 		size = resp.ContentLength
 	}
-	if err := h.room.Acquire(ctx, size); err != nil {
+	if err := room.Acquire(ctx, size); err != nil {
 		return err
 	}
-	defer h.room.Release(size)
+	defer room.Release(size)
 	body := bodies.Get().(*bytes.Buffer)
 	defer keepBody(body)
 	body.Reset()
@@ -76,10 +83,7 @@ func (h openAITransport) read(ctx context.Context, call *call, resp *http.Respon
 	if int64(body.Len()) > limit {
 		return badAnswer("more than %d bytes, which are enough for what was asked", limit)
 	}
-	if err := call.answer.read(body.Bytes()); err != nil {
-		return badAnswer("%w", unreadable(err))
-	}
-	return nil
+	return read(body.Bytes())
 }
 
 // bodies are buffers for answers: no byte of an answer is used after it has been read.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -61,46 +62,30 @@ func (c *Client) relay(ctx context.Context, r *Relayed) (*rollout.Usage, error) 
 	if c.cfg.Headers != nil {
 		c.cfg.Headers(ctx, req.Header)
 	}
-	authorise(req, c.cfg.Key())
-	resp, err := c.http.Do(req)
-	if err != nil {
+	resp, err := c.send(req)
+	var refused *StatusError
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound && refused.Type == "" ||
+		refused.Status == http.StatusMethodNotAllowed):
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeBadRequest, refused) // the sender chose the route
+	case err != nil:
 		return nil, err
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode != http.StatusOK:
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // a partial body is good enough
-		resp.Body = io.NopCloser(bytes.NewReader(body))
-		refused := statusError(req, resp)
-		refused.Body = body
-		if refused.Status == http.StatusNotFound && refused.Type == "" || refused.Status == http.StatusMethodNotAllowed {
-			return nil, rollout.Fail(rollout.Permanent, rollout.CodeBadRequest, refused) // the sender chose the route
-		}
-		return nil, refused
-	case r.Event != nil:
+	if r.Event != nil {
 		return r.stream(resp.Body)
 	}
-	size := int64(maxAnswerBytes)
-	if resp.ContentLength >= 0 {
-		size = min(size, resp.ContentLength)
-	}
-	if err := c.room.Acquire(ctx, size); err != nil {
-		return nil, err
-	}
-	defer c.room.Release(size)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read answer: %w", err)
-	case len(body) > maxAnswerBytes:
-		return nil, badAnswer("more than %d bytes", maxAnswerBytes)
-	}
-	part, err := r.read(body)
-	if err != nil {
-		return nil, err
-	}
-	r.Answer, err = r.rewritten(part)
-	return &part.cost, err
+	var cost rollout.Usage
+	err = readAnswer(ctx, c.room, resp, maxAnswerBytes, func(body []byte) error {
+		part, err := r.read(body)
+		if err != nil {
+			return err
+		}
+		cost = part.cost
+		r.Answer, err = r.rewritten(part)
+		return err
+	})
+	return &cost, err
 }
 
 // stream hands events on. What fails before the first one may be tried elsewhere.
@@ -149,9 +134,9 @@ type relayedPart struct {
 }
 
 // read looks at what is judged of an answer that is handed on: that it is whole, by the model, and not cut off by the
-// engine's own accord.
+// engine's own accord. It keeps nothing of body.
 func (r *Relayed) read(body []byte) (relayedPart, error) {
-	part := relayedPart{named: body, cost: rollout.Usage{Requests: 1}}
+	part := relayedPart{cost: rollout.Usage{Requests: 1}}
 	var model, fault string
 	from, to := 0, 0
 	reader := &jsonReader{text: body}
@@ -196,6 +181,7 @@ func (r *Relayed) read(body []byte) (relayedPart, error) {
 	case fault == "abort":
 		return part, rollout.Fail(rollout.Retryable, rollout.CodeAborted, errors.New("the engine aborted it"))
 	case to == 0: // an engine that names no model, as older ones' /inference/v1/generate
+		part.named = bytes.Clone(body)
 		return part, nil
 	case model != r.Model:
 		return part, rollout.Fail(rollout.Retryable, rollout.CodeWrongModel,
@@ -205,8 +191,7 @@ func (r *Relayed) read(body []byte) (relayedPart, error) {
 	if err != nil {
 		return part, err
 	}
-	part.named = make([]byte, 0, len(body)+len(name))
-	part.named = append(append(append(part.named, body[:from]...), name...), body[to:]...)
+	part.named = slices.Concat(body[:from], name, body[to:])
 	return part, nil
 }
 
