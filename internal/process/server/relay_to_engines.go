@@ -2,16 +2,13 @@ package server
 
 import (
 	"context"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace/millrace/internal/engine/dispatch"
 	"github.com/millrace/millrace/internal/engine/dispatch/live"
-	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/share/fleetsync"
 	"github.com/millrace/millrace/internal/engine/vllm"
 	"github.com/millrace/millrace/internal/face/onevllm"
@@ -30,7 +27,6 @@ type relay struct {
 
 	begin sync.Once
 	begun chan struct{}
-	seen  atomic.Pointer[[]enginestate.Engine] // nil: nothing was read yet
 }
 
 var _ onevllm.Fleet = (*relay)(nil)
@@ -64,33 +60,14 @@ func (r *relay) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.dispatcher.Run(ctx) })
 	g.Go(func() error { return r.sync.Run(ctx) })
-	g.Go(func() error { r.watch(ctx, r.conns.Registry.Watch()); return nil })
 	return g.Wait()
-}
-
-// watch keeps what Engines answers.
-func (r *relay) watch(ctx context.Context, watch *fleet.Watch) {
-	const every = 250 * time.Millisecond
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		if engines, changed, err := watch.Engines(ctx); err == nil && changed || err == nil && r.seen.Load() == nil {
-			engines = slices.Clone(engines)
-			r.seen.Store(&engines)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 // Engines is every engine as it was seen last.
 func (r *relay) Engines(ctx context.Context) ([]enginestate.Engine, error) {
 	r.begin.Do(func() { close(r.begun) })
-	if seen := r.seen.Load(); seen != nil {
-		return *seen, nil
+	if seen := r.sync.Engines(); seen != nil {
+		return seen, nil
 	}
 	return r.conns.Registry.List(ctx)
 }

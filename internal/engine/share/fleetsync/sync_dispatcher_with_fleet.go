@@ -32,6 +32,7 @@ type Sync struct {
 	Log        *slog.Logger
 
 	described atomic.Pointer[enginestate.Worker]
+	seen      atomic.Pointer[[]enginestate.Engine] // nil: nothing was read yet
 	watch     *fleet.Watch
 	shares    shares
 	ruled     map[rollout.RunName]runspec.Dispatch                    // rules that the dispatcher has, without limits
@@ -91,6 +92,9 @@ func (s *Sync) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if changed { // the first time, too
+		s.seen.Store(&engines)
+	}
 	stats := s.Dispatcher.Snapshot()
 	if err := s.divide(ctx, engines, changed, &stats); err != nil {
 		return err
@@ -99,6 +103,15 @@ func (s *Sync) sync(ctx context.Context) error {
 		return err
 	}
 	return s.reportUsage(ctx, &stats)
+}
+
+// Engines is every engine as it was seen last; nil before the first look. It may be called at any time. The caller must
+// not change it.
+func (s *Sync) Engines() []enginestate.Engine {
+	if seen := s.seen.Load(); seen != nil {
+		return *seen
+	}
+	return nil
 }
 
 // rules gives the dispatcher the dispatch rules of every active run, and lets it forget the others.
