@@ -8,6 +8,7 @@ package episode
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -112,3 +113,8 @@ type Result struct {
 	Truncated bool               // ended at the horizon
 	Counts    map[string]int64
 }
+
+var agentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// IsAgentName reports whether an agent that is named elsewhere may be called so: the name is part of ids and paths.
+func IsAgentName(name string) bool { return agentName.MatchString(name) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -37,8 +36,6 @@ func DefaultConfig() Config {
 	return Config{Agents: []string{"agent"}, Shuffle: new(true), Lease: rollout.Duration(time.Minute), MaxCalls: 256}
 }
 
-var agentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 // Validate reports everything that is wrong with the configuration.
 func (c *Config) Validate() error {
 	var faults []error
@@ -47,7 +44,7 @@ func (c *Config) Validate() error {
 		fault("agents: %d names; want 1 to 64", len(c.Agents))
 	}
 	for i, name := range c.Agents {
-		if !agentName.MatchString(name) || slices.Contains(c.Agents[:i], name) {
+		if !episode.IsAgentName(name) || slices.Contains(c.Agents[:i], name) {
 			fault("agents: %q is no name of letters, digits, _ and -, or there twice", name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
@@ -92,9 +91,6 @@ func (g *game) observation() (fields map[string]any, err error) {
 	return fields, nil
 }
 
-// playerName is what a player may be called: the name is part of ids and paths.
-var playerName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 // player is whose turn it is. Environments of several players say so in current_player_id.
 func player(fields map[string]any) string {
 	if id, ok := fields["current_player_id"]; ok && id != nil {
@@ -117,7 +113,7 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !playerName.MatchString(player(fields)) {
+	if !episode.IsAgentName(player(fields)) {
 		return nil, fmt.Errorf("openenv: current_player_id: %.80q is neither a number nor a name of letters, digits, _ and -",
 			fields["current_player_id"])
 	}
