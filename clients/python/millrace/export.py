@@ -17,7 +17,7 @@ import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, TextIO
 
 from . import Client, Error, sequences
-from .rows import merge_turns
+from .rows import _turns, merge_turns
 
 __all__ = [
     "FORMATS",
@@ -116,14 +116,15 @@ def verl_agent_loop_output(row: Dict[str, Any]) -> Dict[str, Any]:
     Of merged turns what the environment said between is part of the response, with response_mask 0. verl works out its
     own advantages from reward_score and the group, extra_fields["uid"].
     """
-    begin = row["turns"][0]["begin"] if "turns" in row else row["input_tokens"]
+    turns = _turns(row)
+    begin = turns[0]["begin"]
     return {
         "prompt_ids": row["token_ids"][:begin],
         "response_ids": row["token_ids"][begin:],
         "response_mask": row["loss_mask"][begin:],
         "response_logprobs": row["logprobs"][begin:],
         "reward_score": row["reward"],
-        "num_turns": 2 * len(row.get("turns", [row])),
+        "num_turns": 2 * len(turns),
         "metrics": {},
         "extra_fields": {"uid": "%s/%s" % (row["group_id"], row["agent"]), "policy_version": row["policy_version"]},
     }

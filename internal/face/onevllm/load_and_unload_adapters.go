@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/store/loranames"
 )
@@ -88,7 +89,7 @@ func (c *call) publish(path string) (v rollout.PolicyVersion, err error) {
 		if !rollout.Refused(err, rollout.OutOfOrder) && !rollout.Refused(err, rollout.Conflict) {
 			return 0, err
 		}
-		if waited := pause(c.r.Context(), 2*lookEvery); waited != nil {
+		if waited := retry.Pause(c.r.Context(), 2*lookEvery); waited != nil {
 			return 0, waited
 		}
 	}
@@ -153,18 +154,9 @@ func until(ctx context.Context, so func() (bool, error)) error {
 		if is, err := so(); is || err != nil {
 			return err
 		}
-		if err := pause(ctx, lookEvery); err != nil {
+		if err := retry.Pause(ctx, lookEvery); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

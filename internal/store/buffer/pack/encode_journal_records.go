@@ -156,8 +156,11 @@ func (w *JournalWriter) Fits(c *rollout.Checkpoint) bool {
 func (w *JournalWriter) begins(t *rollout.Trajectory) bool {
 	held := w.state.turns[t.Agent]
 	n := len(held)
-	if n == 0 || len(t.Turns) < n {
-		return n == 0
+	switch {
+	case n == 0:
+		return true
+	case len(t.Turns) < n:
+		return false
 	}
 	x, y := &held[n-1], &t.Turns[n-1] // what comes after a turn that was taken back comes one by one
 	return slices.Equal(x.TokenIDs, y.TokenIDs) && sameBits(x.Logprobs, y.Logprobs) &&
