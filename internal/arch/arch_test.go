@@ -87,7 +87,7 @@ var clockless = []string{
 	"internal/engine/dispatch", "internal/engine/dispatch/dispatchlog", "internal/engine/share",
 	"internal/control/gameslots",
 	"internal/diagnosis",
-	"internal/diagnosis/changepoint",
+	"internal/diagnosis/changepoint", "internal/diagnosis/rating",
 	"internal/run/alarm", "internal/store/starvation", "internal/run/runmachine",
 	"internal/simulate/enginesim/batch",
 	"internal/scaling", "internal/scaling/terms", "internal/scaling/supply",

@@ -1,5 +1,5 @@
 // Package stat is the one place for statistics of few values: medians, quantiles, and how far a mean may be off. Of
-// gonum it takes sums and special functions: its package of statistics would bring LAPACK into the program. Start
+// gonum it takes sums and special functions: its package of statistics is more than a few lines are worth. Start
 // reading at Mean.
 package stat
 
