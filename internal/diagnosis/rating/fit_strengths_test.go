@@ -150,7 +150,8 @@ func TestRatings(t *testing.T) {
 		games       []Game
 		least, most float64 // of b's points over a's
 	}{
-		{"a draw is half a win", append(pair("a", "b", 30, 10), Game{Seats: []Seat{{"home", "a", .5}, {"guest", "b", .5}}, Times: 60}),
+		{"a draw is half a win",
+			append(pair("a", "b", 30, 10), Game{Seats: []Seat{{"home", "a", .5}, {"guest", "b", .5}}, Times: 60}),
 			-400*math.Log10(1.5) - 1, -400*math.Log10(1.5) + 1},
 		{"ten times as often", pair("b", "a", 1000, 100), 399, 401},
 		{"never beaten", pair("b", "a", 8, 0), 600, 1200},
