@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -21,6 +22,7 @@ var templateFiles embed.FS
 // content is what a page shows: a template, and its data.
 type content struct {
 	template, title string
+	heading         string // what the page is below its crumbs; empty: the title
 	crumbs          []crumb
 	live            bool // a browser asks for it again and again
 	data            any
@@ -64,13 +66,13 @@ func (t templates) make(v *visit, c content) (made, error) {
 	}
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
-		Base, Title, Who, Role, Style, Script string
-		Live, LoggedIn, SeesFleet             bool
-		Crumbs                                []crumb
-		Page                                  any
+		Base, Title, Here, Who, Role, Style, Script string
+		Live, LoggedIn, SeesFleet                   bool
+		Crumbs                                      []crumb
+		Page                                        any
 	}{
-		v.base, c.title, v.grant.Name, string(v.grant.Role), t.assets["page.css"], t.assets["page.js"], c.live,
-		v.loggedIn, v.grant.CoversAll(), c.crumbs, c.data,
+		v.base, c.title, cmp.Or(c.heading, c.title), v.grant.Name, string(v.grant.Role), t.assets["page.css"],
+		t.assets["page.js"], c.live, v.loggedIn, v.grant.CoversAll(), c.crumbs, c.data,
 	})
 	if err != nil {
 		return made{}, fmt.Errorf("write page %s: %w", c.template, err)
@@ -84,10 +86,6 @@ func functions() template.FuncMap {
 		Class   string
 		Percent float64
 	}
-	type charts struct {
-		pageview.Charts
-		Page string
-	}
 	return template.FuncMap{
 		"when": when, "short": short, "since": func(t time.Time) bool { return !t.IsZero() },
 		"seconds": units.Seconds, "number": units.Number, "count": pageview.Count,
@@ -96,7 +94,6 @@ func functions() template.FuncMap {
 		"known":   pageview.Known,
 		"than":    pageview.Than,
 		"bar":     func(class string, share float64) bar { return bar{class, 100 * share} },
-		"charts":  func(of pageview.Charts, page string) charts { return charts{of, page} },
 		"outcome": pageview.OutcomeClass,
 		"game":    pageview.GamePath,
 		"measured": func(all []scaling.Effect) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -59,18 +60,46 @@ func (s *Site) report(ctx context.Context, status runstatus.RunStatus) (*diagnos
 	return nil, err
 }
 
-func (s *Site) run(ctx context.Context, v *visit) (content, error) {
-	in, err := s.runOf(ctx, v)
-	if err != nil {
-		return content{}, err
+// run is a tab of a run's page.
+func (s *Site) run(tab string) func(context.Context, *visit) (content, error) {
+	return func(ctx context.Context, v *visit) (content, error) {
+		in, err := s.runOf(ctx, v)
+		if err != nil {
+			return content{}, err
+		}
+		in.Tab = tab
+		view := pageview.RunOf(in)
+		view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
+		if tab == pageview.GamesTab {
+			if view.Games, err = gamesOfRun(ctx, v); err != nil {
+				return content{}, err
+			}
+		}
+		c := content{template: "run-" + tab, title: view.Name + ", " + tab, heading: tab, live: !view.Over,
+			crumbs: crumbsOf(v, in.View.Spec.Name), data: struct {
+				pageview.Run
+				Base     string
+				Tabs     []string
+				Operates bool
+			}{view, v.base, pageview.RunTabs(), v.operates()}}
+		if tab == pageview.OverviewTab {
+			c.title, c.heading, c.crumbs = view.Name, view.Name, c.crumbs[:1]
+		}
+		return c, nil
 	}
-	view := pageview.RunOf(in)
-	view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
-	return content{template: "run", title: view.Name, crumbs: []crumb{{"runs", v.base}}, live: !view.Over, data: struct {
-		pageview.Run
-		Base     string
-		Operates bool
-	}{view, v.base, v.operates()}}, nil
+}
+
+// gamesOfRun is the games that a visitor asks for.
+func gamesOfRun(ctx context.Context, v *visit) (pageview.GameList, error) {
+	asked, query := v.r.URL.Query(), url.Values{"limit": {"50"}}
+	for _, key := range []string{"sort", "state", "after"} {
+		if value := asked.Get(key); value != "" {
+			query.Set(key, value)
+		}
+	}
+	var page gamelist.Page
+	err := v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run")))+"/games?"+query.Encode(), &page)
+	return pageview.GameListOf(page, query), err
 }
 
 func (s *Site) step(ctx context.Context, v *visit) (content, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/kit/panics"
@@ -97,7 +98,10 @@ func (s *Site) route() {
 	s.mux.HandleFunc("POST /logout", s.guarded(s.logout))
 	s.mux.HandleFunc("GET /data/{path...}", s.data)
 	s.page("/{$}", s.overview)
-	s.page("/runs/{run}", s.run)
+	s.page("/runs/{run}", s.run(pageview.OverviewTab))
+	for _, tab := range pageview.RunTabs()[1:] {
+		s.page("/runs/{run}/"+tab, s.run(tab))
+	}
 	s.page("/engines/{id}", s.engine)
 	s.page("/fleet", s.fleet)
 	s.page("/runs/{run}/steps/{step}", s.step)

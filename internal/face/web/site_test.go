@@ -19,7 +19,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-var allPages = []string{"/", "/runs/demo", "/runs/demo/steps/5", "/runs/demo/groups/1", "/runs/demo/games/1/0",
+var allPages = []string{"/", "/runs/demo", "/runs/demo/curve", "/runs/demo/steps", "/runs/demo/games",
+	"/runs/demo/events", "/runs/demo/spec", "/runs/demo/steps/5", "/runs/demo/groups/1", "/runs/demo/games/1/0",
 	"/runs/demo/games/1/0/turns/0", "/engines/engine-0", "/fleet",
 	"/runs/demo/do/pause", "/runs/demo/do/stop",
 	"/runs/demo/do/set?set=buffer.depth=4", "/engines/engine-0/do/drain", "/engines/do/add"}
@@ -221,7 +222,7 @@ func TestLongRunsPage(t *testing.T) {
 		}
 		body = get(t, server, "/runs/demo")
 	}
-	if !strings.Contains(body, "10000 of 20000") || len(body) > 300_000 {
+	if !strings.Contains(body, "10,000</dd><dd class=\"note\">of 20,000") || len(body) > 300_000 {
 		t.Errorf("%d bytes", len(body))
 	}
 	t.Logf("%d bytes", len(body))

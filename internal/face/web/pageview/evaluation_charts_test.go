@@ -14,6 +14,7 @@ import (
 func TestEvaluations(t *testing.T) {
 	t.Parallel()
 	in := input(40)
+	in.Tab = CurveTab
 	for i := range in.History.Steps {
 		if i%10 != 0 { // it evaluates seldom
 			continue

@@ -42,9 +42,6 @@ type Problem struct {
 	Class tablerow.Grade
 }
 
-// Figure is one number with its name.
-type Figure struct{ Name, Value, Tip string }
-
 // KnownRun is what is known of one run.
 type KnownRun struct {
 	Status runstatus.RunStatus

@@ -1,6 +1,7 @@
 package pageview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,17 +11,30 @@ import (
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
 )
 
-// Run is one run's page.
+// The tabs of a run's page. Each but the overview, which is the run's page itself, has an address below that.
+const (
+	OverviewTab = "overview"
+	CurveTab    = "curve"
+	StepsTab    = "steps"
+	GamesTab    = "games"
+	EventsTab   = "events"
+	SpecTab     = "spec"
+)
+
+// RunTabs is all of them, as they stand on the page.
+func RunTabs() []string {
+	return []string{OverviewTab, CurveTab, StepsTab, GamesTab, EventsTab, SpecTab}
+}
+
+// Run is one tab of a run's page. What another tab shows is empty.
 type Run struct {
+	Tab                             string
 	Name, State, StateClass, Reason string
 	Over, Paused                    bool
-	View                            api.RunView
-	Levels                          Levels
-	Last                            *runhistory.Step // nil: none is completed
-	Cost, CostTip                   string
-	Goodput                         float64
+	Figures                         []Figure
 	Verdict, VerdictClass, Summary  string
 	Pending                         string // why there is no verdict yet
 	Findings                        []diagnosis.Finding
@@ -34,7 +48,9 @@ type Run struct {
 	Waits                           []api.Wait
 	Failures                        []runstatus.FailedAttempts
 	Steps                           []runhistory.Step // the latest first
-	Workflow                        string            // address of its workflow in Temporal's UI; empty: not known
+	Games                           GameList
+	Settings                        []spec.Setting
+	Workflow                        string // address of its workflow in Temporal's UI; empty: not known
 	Charts
 }
 
@@ -46,6 +62,7 @@ const (
 
 // RunInput is what a run's page is made of.
 type RunInput struct {
+	Tab     string
 	View    api.RunView
 	History runhistory.View
 	Fleet   runhistory.Facts
@@ -76,33 +93,50 @@ func WholeOf(status runstatus.RunStatus, history runhistory.View, now time.Time)
 	return w
 }
 
-// RunOf makes a run's page.
+// RunOf makes a tab of a run's page.
 func RunOf(in RunInput) Run {
 	s := in.View.RunStatus
 	v := Run{
-		Name: string(s.Spec.Name.Plain()), State: string(s.State), StateClass: string(tablerow.RunGrade(s.State)),
-		Reason: Brief(s.Reason),
-		Over:   s.State.Over(), Paused: s.State == runstatus.RunPaused, View: in.View,
-		Alarms: in.View.Alarms, Waits: in.View.Waits, Failures: in.View.Attempts.ByCode, Charts: Charts{Window: in.Window,
-			Zoomed: in.Zoomed},
-		Behind: in.History.Behind, Pending: in.Failed,
+		Tab: in.Tab, Name: string(s.Spec.Name.Plain()), State: string(s.State),
+		StateClass: string(tablerow.RunGrade(s.State)),
+		Reason:     Brief(s.Reason), Over: s.State.Over(), Paused: s.State == runstatus.RunPaused,
+		Behind: in.History.Behind, Charts: Charts{Window: in.Window, Zoomed: in.Zoomed, Panels: panelsOf(in)},
 	}
-	if s.Rollback != nil {
-		v.Rollback = fmt.Sprintf("Redis came back older than it was (%s so far): millrace run show %s", plural(s.Rollbacks,
-			"time"), v.Name)
+	switch in.Tab {
+	case OverviewTab:
+		v.Figures = runFigures(in)
+		v.Alarms, v.Waits = in.View.Alarms, in.View.Waits
+		if s.Rollback != nil {
+			v.Rollback = fmt.Sprintf("Redis came back older than it was (%s so far): millrace run show %s",
+				plural(s.Rollbacks, "time"), v.Name)
+		}
+		v.addReport(in)
+	case StepsTab:
+		v.addSteps(in)
+	case GamesTab:
+		v.Failures = in.View.Attempts.ByCode
+	case EventsTab:
+		v.addHappenings(in)
+	case SpecTab:
+		v.Settings = spec.Settings(s.Spec)
 	}
-	v.Levels = levels(KnownRun{Status: s, Steps: in.History.Steps, Report: in.Report})
-	if n := len(in.History.Steps); n > 0 {
-		v.Last = &in.History.Steps[n-1]
-		v.Cost, v.CostTip = cost(in.History.Steps)
+	return v
+}
+
+// addSteps adds the latest steps of the window.
+func (v *Run) addSteps(in RunInput) {
+	for _, s := range slices.Backward(in.History.Steps) {
+		if len(v.Steps) < mostStepRows && !s.At.After(in.Window.To) && !s.At.Before(in.Window.From) {
+			v.Steps = append(v.Steps, s)
+		}
 	}
-	v.addReport(in.Report)
-	v.Panels = panelsOf(in)
-	inside := func(h runhistory.Happening) bool { return !h.At.Before(in.Window.From) && !h.At.After(in.Window.To) }
+}
+
+func (v *Run) addHappenings(in RunInput) {
 	for _, h := range happeningsOf(in) {
 		h.Text = Brief(h.Text)
 		switch {
-		case !inside(h):
+		case h.At.Before(in.Window.From) || h.At.After(in.Window.To):
 		case h.Routine:
 			v.Routine = append(v.Routine, h)
 		default:
@@ -110,13 +144,6 @@ func RunOf(in RunInput) Run {
 		}
 	}
 	v.Happenings, v.Routine = latestFirst(v.Happenings), latestFirst(v.Routine)
-	steps := in.History.Steps
-	for i := len(steps) - 1; i >= 0 && len(v.Steps) < mostStepRows; i-- {
-		if !steps[i].At.After(in.Window.To) && !steps[i].At.Before(in.Window.From) {
-			v.Steps = append(v.Steps, steps[i])
-		}
-	}
-	return v
 }
 
 // happeningsOf is what happened to the run and to the fleet, in the order of time.
@@ -133,43 +160,47 @@ func latestFirst(all []runhistory.Happening) []runhistory.Happening {
 	return all
 }
 
-func (v *Run) addReport(r *diagnosis.Report) {
+func (v *Run) addReport(in RunInput) {
+	r := in.Report
 	if r == nil {
-		if v.Pending == "" {
-			v.Pending = "The diagnosis is being made; this page shows it when it is there."
-		}
+		v.Pending = cmp.Or(in.Failed, "The diagnosis is being made; this page shows it when it is there.")
 		return
 	}
-	v.Pending = ""
 	v.Verdict, v.VerdictClass = VerdictWord(r)
 	v.Summary = r.Summary
 	v.Findings = r.Findings
 	for _, shift := range r.Shifts {
 		v.Jumps = append(v.Jumps, jumpText(shift)+".")
 	}
-	v.WhatIfs, v.StepSecNow, v.Goodput = r.WhatIfs, r.Regime.StepSec, r.Goodput
+	v.WhatIfs, v.StepSecNow = r.WhatIfs, r.Regime.StepSec
 }
 
-// panelsOf is all charts of a run over one time axis.
+// panelsOf is the charts of a run's tab, all over one time axis; those of which nothing is known are left out.
 func panelsOf(in RunInput) []Panel {
 	w, history := in.Window, in.History
 	buckets := bucketsOf(history.Steps, w)
 	var panels []Panel
-	if len(buckets) > 0 {
-		flags := w.flags(happeningsOf(in), jumps(in.Report, history.Steps))
-		panels = append(panels, w.reward(history.Steps), w.stepTime(buckets, flags))
+	of := func(tabs ...string) bool { return slices.Contains(tabs, in.Tab) }
+	if of(OverviewTab, StepsTab) && len(buckets) > 0 {
+		panels = append(panels, w.stepTime(buckets, w.flags(happeningsOf(in), jumps(in.Report, history.Steps))))
 	}
-	panels = append(panels, w.buffer(history.Steps, history.Facts.Levels))
-	if len(buckets) > 0 {
-		panels = append(panels, w.staleness(buckets, in.View.Spec.Buffer.MaxStaleness))
+	if of(OverviewTab, CurveTab) && len(buckets) > 0 {
+		panels = append(panels, w.reward(history.Steps))
 	}
-	panels = append(panels, w.tokenRates(history.Facts.Rates)...)
-	if len(buckets) > 0 {
-		panels = append(panels, w.zeroVariance(buckets))
+	if of(OverviewTab, StepsTab) {
+		panels = append(panels, w.buffer(history.Steps, history.Facts.Levels))
+	}
+	if of(CurveTab) && len(buckets) > 0 {
 		panels = append(panels, w.evaluations(history.Steps)...)
-		panels = append(panels, w.gameLengths(buckets))
+		panels = append(panels, w.zeroVariance(buckets), w.gameLengths(buckets))
 	}
-	if len(history.Facts.Failures) > 0 {
+	if of(StepsTab) {
+		if len(buckets) > 0 {
+			panels = append(panels, w.staleness(buckets, in.View.Spec.Buffer.MaxStaleness))
+		}
+		panels = append(panels, w.tokenRates(history.Facts.Rates)...)
+	}
+	if of(GamesTab) && len(history.Facts.Failures) > 0 {
 		panels = append(panels, w.failures(history.Facts.Failures))
 	}
 	return withValues(panels)

@@ -151,18 +151,22 @@ func TestRunOf(t *testing.T) {
 		WhatIfs: []diagnosis.WhatIf{{Change: "engines 2 -> 4", Outcome: diagnosis.Helps, StepSec: 5,
 			Command: "millrace engine add URL"}},
 		Regime: diagnosis.Regime{StepSec: 10}}
-	v := RunOf(in)
+	tabs, ids := map[string]Run{}, map[string]Table{}
+	for _, in.Tab = range RunTabs() {
+		v := RunOf(in)
+		tabs[in.Tab] = v
+		for _, p := range v.Panels {
+			ids[p.ID] = p.Table
+			if strings.Contains(string(p.Drawing), "<b>") {
+				t.Errorf("%s has the markup of a text", p.ID)
+			}
+		}
+	}
+	v := tabs[OverviewTab]
 	if v.Summary != "The trainer waits." || v.Verdict != "starvation 50 %" || v.VerdictClass != "warn" ||
 		len(v.Jumps) != 1 ||
 		!strings.Contains(v.Jumps[0], "From step 9 on, steps take +10 s (+100 %)") {
 		t.Errorf("verdict %q %q, jumps %q", v.Verdict, v.Summary, v.Jumps)
-	}
-	ids := map[string]Table{}
-	for _, p := range v.Panels {
-		ids[p.ID] = p.Table
-		if strings.Contains(string(p.Drawing), "<b>") {
-			t.Errorf("%s has the markup of a text", p.ID)
-		}
 	}
 	for _, want := range []string{"step-time", "buffer", "output-by-engine", "output-by-version", "staleness", "reward",
 		"zero-variance", "game-lengths", "failures"} {
@@ -176,9 +180,14 @@ func TestRunOf(t *testing.T) {
 	if row := ids["zero-variance"].Rows[0]; row.Values[0] != 25 {
 		t.Errorf("zero variance: %v", row.Values[0])
 	}
-	if len(v.WhatIfs) != 1 || Than(v.WhatIfs[0].StepSec, v.StepSecNow) != "-50 %" || v.Steps[0].No != 29 ||
-		len(v.Waits) != 1 {
-		t.Errorf("what-ifs %+v, steps %+v", v.WhatIfs, v.Steps[0])
+	if len(v.WhatIfs) != 1 || Than(v.WhatIfs[0].StepSec, v.StepSecNow) != "-50 %" || len(v.Waits) != 1 ||
+		tabs[StepsTab].Steps[0].No != 29 || len(tabs[EventsTab].Happenings) != 1 {
+		t.Errorf("what-ifs %+v, steps %+v, events %+v", v.WhatIfs, tabs[StepsTab].Steps, tabs[EventsTab].Happenings)
+	}
+	for i, want := range []string{"step", "step time", "trainer waits"} {
+		if got := v.Figures[i].Name; got != want {
+			t.Errorf("figure %d is %q, want %q", i, got, want)
+		}
 	}
 	if len(ids["step-time"].Rows) != 30 {
 		t.Errorf("the chart's table has %d rows", len(ids["step-time"].Rows))

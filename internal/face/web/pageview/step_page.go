@@ -99,22 +99,24 @@ func stepFigures(r *steprecord.StepRecord) []Figure {
 	if r.Done {
 		state = units.Seconds(r.StepSec())
 	}
-	figures := []Figure{{"step time", state, "without the prefill"}}
+	figures := []Figure{{Name: "step time", Value: state, Tip: "without the prefill"}}
 	if prefill := r.PrefillSec(); prefill > 0.05 {
-		figures = append(figures, Figure{"prefill", units.Seconds(prefill),
-			"the wait before step 0 while the buffer was filled"})
+		figures = append(figures, Figure{Name: "prefill", Value: units.Seconds(prefill),
+			Tip: "the wait before step 0 while the buffer was filled"})
 	}
 	phases := r.StepPhases()
 	for _, p := range steprecord.Phases() {
 		if phases[p] >= 0.005*r.StepSec() && phases[p] > 0 {
-			figures = append(figures, Figure{phaseName(p), units.Seconds(phases[p]), ""})
+			figures = append(figures, Figure{Name: phaseName(p), Value: units.Seconds(phases[p])})
 		}
 	}
 	return append(figures,
-		Figure{"staleness", fmt.Sprintf("%s (max %d)", units.Number(s.StalenessMean), s.StalenessMax), "in policy versions"},
-		Figure{"trajectories", Count(int64(s.Trajectories)), ""},
-		Figure{"batches ready at the claim", units.Number(s.ReadyDepth), ""},
-		Figure{"groups with equal rewards", fmt.Sprintf("%d of %d", s.ZeroVarianceGroups, len(s.Groups)), ""})
+		Figure{Name: "staleness", Value: units.Number(s.StalenessMean), Tip: "in policy versions",
+			Note: fmt.Sprintf("max %d", s.StalenessMax)},
+		Figure{Name: "trajectories", Value: Count(int64(s.Trajectories))},
+		Figure{Name: "ready at the claim", Value: units.Number(s.ReadyDepth), Note: "batches"},
+		Figure{Name: "equal rewards", Value: fmt.Sprint(s.ZeroVarianceGroups),
+			Note: fmt.Sprintf("of %d groups", len(s.Groups))})
 }
 
 // marks are the moments that all rows share.

@@ -1,0 +1,87 @@
+package pageview
+
+import (
+	"fmt"
+
+	"github.com/millrace/millrace/internal/face/tablerow"
+	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+// Figure is one number with its name. Note says in small what else there is to it.
+type Figure struct {
+	Name, Value, Tip, Note string
+	Class                  tablerow.Grade
+	Bar                    []BarPart
+}
+
+// BarPart is a coloured part of a bar, in percent of its width.
+type BarPart struct {
+	Class     string
+	From, Len float64
+}
+
+// bar is parts of a whole beside each other.
+func bar(whole float64, classes []string, sizes ...int) []BarPart {
+	var parts []BarPart
+	from := 0.0
+	for i, size := range sizes {
+		part := 100 * units.Share(float64(size), whole)
+		parts = append(parts, BarPart{classes[i], from, part})
+		from += part
+	}
+	return parts
+}
+
+// runFigures is a run in figures, the first of them what a look at a telephone is for.
+func runFigures(in RunInput) []Figure {
+	s, b := in.View.RunStatus, in.View.Buffer
+	figures := []Figure{{Name: "step", Value: Count(int64(s.NextStep)), Tip: "completed steps",
+		Note: fmt.Sprintf("of %s", Count(int64(s.Spec.Steps))),
+		Bar:  bar(float64(s.Spec.Steps), []string{"train"}, int(s.NextStep))}}
+	if l := levels(KnownRun{Status: s, Steps: in.History.Steps, Report: in.Report}); l.Now > 0 {
+		now := Figure{Name: "step time", Value: units.Seconds(l.Now), Tip: "of the present level of steps"}
+		if l.Before > 0 {
+			now.Note = fmt.Sprintf("before %s, %s", units.Seconds(l.Before), SignedPercent(l.Now/l.Before-1))
+		}
+		figures = append(figures, now, Figure{Name: "trainer waits", Value: units.Percent(l.Starved),
+			Tip: "share of the step time", Note: "of the step time", Class: Graded(l.Starved)})
+	}
+	figures = append(figures, bufferFigure(b, s.Spec.Buffer.Depth*s.Spec.Buffer.GroupsPerStep))
+	if n := len(in.History.Steps); n > 0 {
+		last := in.History.Steps[n-1]
+		cost, tip := cost(in.History.Steps)
+		figures = append(figures, Figure{Name: "staleness", Value: units.Number(last.StalenessMean),
+			Tip:  "of the last batch, in policy versions",
+			Note: fmt.Sprintf("max %d of %d allowed", last.StalenessMax, s.Spec.Buffer.MaxStaleness)},
+			Figure{Name: "output", Value: Rate(last.OutputTPS), Tip: "of this run's requests in the last step",
+				Note: Rate(last.InputTPS) + " in"},
+			Figure{Name: "engine time", Value: cost, Tip: tip})
+	}
+	if in.Report != nil && in.Report.Goodput > 0 {
+		figures = append(figures, Figure{Name: "goodput", Value: units.Percent(in.Report.Goodput),
+			Tip: "share of the wall time that was useful compute"})
+	}
+	figures = append(figures, Figure{Name: "policy version", Value: fmt.Sprint(s.PolicyVersion),
+		Tip: "the newest that serves"})
+	if b.Dropped > 0 {
+		figures = append(figures, Figure{Name: "dropped groups", Value: Count(int64(b.Dropped)),
+			Tip: "failed, cancelled or too stale"})
+	}
+	if f := in.View.Fleet; f != nil {
+		figures = append(figures, Figure{Name: "fleet busy", Value: units.Percent(f.BusyShare),
+			Tip:  "all engines, for all runs, in the last minute",
+			Note: fmt.Sprintf("%s engines, %s out", units.Number(f.Engines), Rate(f.OutputTPS))})
+	}
+	return figures
+}
+
+// bufferFigure is where a run's groups are.
+func bufferFigure(b steprecord.BufferCounts, target int) Figure {
+	ready, playing, queued, claimed := int(b.Ready), int(b.InFlight), int(b.Queued), int(b.Claimed)
+	whole := float64(max(target, ready+playing+queued) + claimed)
+	return Figure{Name: "buffer", Value: fmt.Sprintf("%d ready", ready),
+		Tip:  fmt.Sprintf("groups; %d are to be ready, in flight or queued", target),
+		Note: fmt.Sprintf("%d in flight, %d queued, %d claimed", playing, queued, claimed),
+		Bar:  bar(whole, []string{"ready", "in_flight", "queued", "claimed"}, ready, playing, queued, claimed)}
+}
