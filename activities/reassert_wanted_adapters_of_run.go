@@ -97,8 +97,8 @@ func (a *Activities) unwantRetired(ctx context.Context, status runstatus.RunStat
 	return nil
 }
 
-// adaptersOf lists the adapters that a run's games may ask engines for: serving versions and fixed policies. Digests of
-// fixed policies are taken again from their files. Engines judge files that have become unreadable or unfit.
+// adaptersOf lists the adapters that a run's games may ask engines for: serving versions and fixed ones. Digests of
+// fixed ones are taken again from their files. Engines judge files that have become unreadable or unfit.
 func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Adapter {
 	var all []fleet.Adapter
 	for _, p := range in.Status.Policies {
@@ -108,10 +108,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 				ProbeBound: in.Spec.Adapters.ProbeBound})
 		}
 	}
-	for _, p := range in.Spec.Policies {
-		if p.Path == "" {
-			continue
-		}
+	for _, p := range in.Spec.FixedAdapters() {
 		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path,
 			Base: in.Spec.Model, Prefix: in.Spec.Adapters.PathPrefix}
 		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {

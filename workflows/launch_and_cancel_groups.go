@@ -74,10 +74,6 @@ func (r *run) watch(ctx workflow.Context, seq rollout.GroupSeq, group workflow.C
 
 func (r *run) plan(ref rollout.GroupRef, v rollout.PolicyVersion, now time.Time) activities.GroupPlan {
 	spec := r.machine.Spec
-	model := v.Adapter(spec.Name)
-	if model == "" {
-		model = spec.Model
-	}
 	fixed := map[string]string{} // models of the fixed policies, by name
 	for _, p := range spec.Policies {
 		fixed[p.Name] = p.Model(spec.Name, spec.Model)
@@ -87,7 +83,7 @@ func (r *run) plan(ref rollout.GroupRef, v rollout.PolicyVersion, now time.Time)
 		Seed:        groupSeed(spec.Seed, ref.Seq),
 		GroupSpec:   spec.Group,
 		Environment: spec.Environment,
-		Model:       model,
+		Model:       spec.ModelOf(v),
 		Version:     v,
 		Refresh:     spec.PolicyRefresh,
 		Fixed:       fixed,

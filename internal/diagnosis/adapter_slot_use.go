@@ -58,11 +58,7 @@ func (m *measurements) adaptersOver(at []int) adapterUse {
 			used += e.by
 		}
 	}
-	for _, p := range m.in.Spec.Policies {
-		if p.Path != "" {
-			u.used++
-		}
-	}
+	u.used += float64(len(m.in.Spec.FixedAdapters()))
 	if sec > 0 {
 		u.used += sum / sec
 	}

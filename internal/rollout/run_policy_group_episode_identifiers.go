@@ -60,11 +60,12 @@ func (n RunName) InLife(life int) RunName {
 	return RunName(fmt.Sprintf("%s@%d", n, life))
 }
 
-// PolicyVersion counts the weights that the trainer has published: 0 is the base model.
+// PolicyVersion counts the weights that the trainer has published: 0 is what the run begins with, the base model or an
+// initial adapter.
 type PolicyVersion int64
 
 // Adapter is the name under which engines serve version v of run n. A name is never
-// reused: engines key their prefix cache by it. Version 0 is the base model and has no adapter.
+// reused: engines key their prefix cache by it. Version 0 has no such name: see runspec.Spec.ModelOf.
 func (v PolicyVersion) Adapter(n RunName) string {
 	if v == 0 {
 		return ""

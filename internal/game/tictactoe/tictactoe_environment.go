@@ -1,6 +1,6 @@
 // Package tictactoe is a tiny environment: two learners, X and O, take turns to mark one square of a three by three
-// board. It shows how little an environment has to be, and makes tests of the rest of the service fast. Against the
-// random opponent X alone learns, and something can be learned on a machine without a GPU.
+// board. It shows how little an environment has to be, and makes tests of the rest of the service fast. Against an
+// opponent X alone learns, and something can be learned on a machine without a GPU.
 //
 // Rewards: 1 for three in a row, 0 for the other player, 0.5 each for a full board. A turn by itself earns nothing.
 // Start reading at Env, then game.Act.
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
@@ -25,7 +26,7 @@ type Config struct {
 	OpeningMoves int `json:"opening_moves"`
 	// OpeningPlayed has the players make them; else they are drawn.
 	OpeningPlayed bool `json:"opening_played"`
-	// Opponent plays O: a second learner if it is empty, or RandomOpponent.
+	// Opponent plays O: a second learner if it is empty, RandomOpponent, or "policy:NAME", a fixed policy of the run.
 	Opponent string `json:"opponent"`
 }
 
@@ -40,8 +41,9 @@ func (c Config) Validate() error {
 	if c.OpeningMoves < 0 || c.OpeningMoves > maxOpening {
 		return fmt.Errorf("opening_moves: %d is not within 0 and %d", c.OpeningMoves, maxOpening)
 	}
-	if c.Opponent != "" && c.Opponent != RandomOpponent {
-		return fmt.Errorf("opponent: %q is not %q, or left out for a second learner", c.Opponent, RandomOpponent)
+	if c.Opponent != "" && c.Opponent != RandomOpponent && c.policy() == "" {
+		return fmt.Errorf("opponent: %q is neither %q nor policy:NAME, with NAME among the run's policies; leave it out "+
+			"for a second learner", c.Opponent, RandomOpponent)
 	}
 	if c.Opponent != "" && c.OpeningPlayed {
 		return fmt.Errorf("opponent: %s plays no opening; leave opening_played out", c.Opponent)
@@ -49,12 +51,24 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// policy is the name of the fixed policy that plays O, if one does.
+func (c Config) policy() string {
+	name, _ := strings.CutPrefix(c.Opponent, "policy:")
+	if name == c.Opponent {
+		return ""
+	}
+	return name
+}
+
 // Env makes games of one configuration.
 type Env struct {
 	cfg Config
 }
 
-var _ episode.Warmer = (*Env)(nil)
+var (
+	_ episode.Warmer  = (*Env)(nil)
+	_ episode.Opposed = (*Env)(nil)
+)
 
 // New makes an Env.
 func New(cfg Config) (*Env, error) {
@@ -85,6 +99,14 @@ type position struct {
 func (e *Env) Scenario(seed int64) ([]byte, error) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 	return json.Marshal(position{Moves: rng.Perm(squares)[:e.cfg.OpeningMoves]})
+}
+
+// Policies names the fixed policy that plays O, if one does.
+func (e *Env) Policies() []string {
+	if name := e.cfg.policy(); name != "" {
+		return []string{name}
+	}
+	return nil
 }
 
 // Warms reports whether the players make the opening moves.
@@ -131,7 +153,7 @@ func readPosition(text []byte) (p position, err error) {
 }
 
 func (e *Env) game(p position) (*game, error) {
-	g := &game{opening: p.Opening, random: e.cfg.Opponent == RandomOpponent, seed: p.Seed}
+	g := &game{opening: p.Opening, opponent: e.cfg.Opponent, policy: e.cfg.policy(), seed: p.Seed}
 	for _, at := range p.Moves {
 		if at < 0 || at >= squares || g.board[at] != 0 || g.Done() {
 			return nil, fmt.Errorf("tictactoe: position %v: square %d cannot be marked", p.Moves, at)
@@ -151,11 +173,12 @@ const (
 var players = [2]string{"X", "O"}
 
 type game struct {
-	board   [squares]byte
-	moves   []int
-	opening int // in a warm-up: after how many moves it is over
-	random  bool
-	seed    uint64 // of the random opponent
+	board    [squares]byte
+	moves    []int
+	opening  int    // in a warm-up: after how many moves it is over
+	opponent string // as in Config
+	policy   string // the fixed policy that plays O
+	seed     uint64 // of the random opponent
 }
 
 func (g *game) Phase() string {
@@ -178,7 +201,7 @@ func (g *game) mark(at int) {
 
 // answer has the random opponent move, if it is its turn. What it marks follows from its seed and the moves so far.
 func (g *game) answer() {
-	if !g.random || g.Done() || g.mover() != "O" {
+	if g.opponent != RandomOpponent || g.Done() || g.mover() != "O" {
 		return
 	}
 	drawn := rand.New(rand.NewPCG(g.seed, uint64(len(g.moves)))).Perm(squares)
@@ -195,15 +218,20 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 	if g.Done() {
 		return nil, nil
 	}
-	return []episode.Prompt{{
+	asked := episode.Prompt{
 		Agent:      g.mover(),
 		Text:       prompt(g.board, g.mover()),
 		Constraint: rollout.Constraint{Kind: rollout.ChoiceConstraint, Choices: g.free()},
 		MaxTokens:  4,
-	}}, nil
+	}
+	if g.mover() == "O" {
+		asked.Policy = g.policy
+	}
+	return []episode.Prompt{asked}, nil
 }
 
 // Act marks the square that the player names. An answer that names none, or a marked one, marks the first free square.
+// Moves of learners are counted.
 func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if g.Done() {
 		return episode.Outcome{}, fmt.Errorf("tictactoe: the game is over")
@@ -216,9 +244,13 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if at < 0 || g.board[at] != 0 {
 		at, count = slices.Index(g.board[:], 0), CountIllegal
 	}
+	counts := map[string]int64{count: 1}
+	if g.mover() == "O" && g.policy != "" {
+		counts = nil
+	}
 	g.mark(at)
 	g.answer()
-	return episode.Outcome{Counts: map[string]int64{count: 1}}, nil
+	return episode.Outcome{Counts: counts}, nil
 }
 
 func (g *game) Checkpoint() ([]byte, error) {
@@ -235,7 +267,7 @@ func (g *game) Result() (episode.Result, error) {
 		rewards = map[string]float64{"X": 0, "O": 0}
 		rewards[string(w)] = 1
 	}
-	if g.random {
+	if g.opponent != "" {
 		delete(rewards, "O")
 	}
 	return episode.Result{Rewards: rewards}, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -233,6 +234,56 @@ func TestPlayedOpeningForks(t *testing.T) {
 		fork, err := env.Start(scenario, 1, sample)
 		if err != nil || fork.Done() || fork.Phase() != "O2" {
 			t.Errorf("game %d begins at %s: %v", sample, fork.Phase(), err)
+		}
+	}
+}
+
+// A fixed policy plays O: it is asked for O's moves, which are nobody's turns, earn nothing and are not counted.
+func TestPolicyOpponent(t *testing.T) {
+	t.Parallel()
+	env, err := FromOptions(json.RawMessage(`{"opponent":"policy:frozen","opening_moves":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := env.Policies(); !slices.Equal(got, []string{"frozen"}) {
+		t.Errorf("policies %v", got)
+	}
+	g, err := env.Start([]byte(`{"moves":[4]}`), 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, move := range []string{"a1", "a3", "b1", "b3", "c2", "c3"} { // O has a row at last
+		saved, err := g.Checkpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err = env.Resume(saved); err != nil {
+			t.Fatal(err)
+		}
+		prompts, err := g.Prompts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"X": "", "O": "frozen"}[prompts[0].Agent]
+		if prompts[0].Policy != want {
+			t.Errorf("%s is asked of policy %q, want %q", prompts[0].Agent, prompts[0].Policy, want)
+		}
+		out, err := g.Act(map[string]string{prompts[0].Agent: move})
+		if err != nil || (len(out.Counts) > 0) != (want == "") {
+			t.Errorf("move of %s: counts %v, %v", prompts[0].Agent, out.Counts, err)
+		}
+		if g.Done() {
+			break
+		}
+	}
+	result, err := g.Result()
+	if err != nil || len(result.Rewards) != 1 {
+		t.Errorf("rewards %v, %v: want X's alone", result.Rewards, err)
+	}
+	for _, options := range []string{`{"opponent":"policy:"}`, `{"opponent":"frozen"}`,
+		`{"opponent":"policy:frozen","opening_moves":2,"opening_played":true}`} {
+		if _, err := FromOptions(json.RawMessage(options)); err == nil || !strings.Contains(err.Error(), "opponent") {
+			t.Errorf("options %s: %v, want an error that names the opponent", options, err)
 		}
 	}
 }

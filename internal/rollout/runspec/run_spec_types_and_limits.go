@@ -201,8 +201,10 @@ const (
 // Outstanding is how many groups the run keeps queued, in flight or ready.
 func (b BufferSpec) Outstanding() int { return b.Depth * b.GroupsPerStep }
 
-// AdapterSpec says what the trainer publishes.
+// AdapterSpec says what the trainer publishes, and what it begins with.
 type AdapterSpec struct {
+	// Initial is the adapter that version 0 is, as the engines see it; empty: version 0 is the base model.
+	Initial    string `json:"initial,omitempty"`
 	Rank       int    `json:"rank"`
 	PathPrefix string `json:"path_prefix"` // where the trainer writes adapter directories, as the engines see it
 	// Quorum is how many engines must serve a new version before games use it; 0: all that can load it within
@@ -241,17 +243,37 @@ func (p FixedPolicy) Model(n rollout.RunName, base string) string {
 	return fmt.Sprintf("%s:%s", n, p.Name)
 }
 
-// Slots is how many adapters an engine must have room for: the versions that may be in use at once, the one being
-// published, and the fixed ones.
-func (s *Spec) Slots() int {
-	slots := int(s.Buffer.MaxStaleness) + 2
+// InitialPolicy is the name, among the adapters of a run, of the one that version 0 is.
+const InitialPolicy = "initial"
+
+// FixedAdapters is the adapters that are never published: of fixed policies that have one, and of version 0.
+func (s *Spec) FixedAdapters() []FixedPolicy {
+	var fixed []FixedPolicy
+	if s.Adapters.Initial != "" {
+		fixed = append(fixed, FixedPolicy{Name: InitialPolicy, Path: s.Adapters.Initial})
+	}
 	for _, p := range s.Policies {
 		if p.Path != "" {
-			slots++
+			fixed = append(fixed, p)
 		}
 	}
-	return slots
+	return fixed
 }
+
+// ModelOf is the name under which engines serve a version of the run's learner.
+func (s *Spec) ModelOf(v rollout.PolicyVersion) string {
+	switch {
+	case v > 0:
+		return v.Adapter(s.Name)
+	case s.Adapters.Initial != "":
+		return FixedPolicy{InitialPolicy, s.Adapters.Initial}.Model(s.Name, s.Model)
+	}
+	return s.Model
+}
+
+// Slots is how many adapters an engine must have room for: the versions that may be in use at once, the one being
+// published, and the fixed ones.
+func (s *Spec) Slots() int { return int(s.Buffer.MaxStaleness) + 2 + len(s.FixedAdapters()) }
 
 // Games is how many games the run may have outstanding: those of every group that it keeps queued, in flight or ready.
 func (s Spec) Games() int64 {

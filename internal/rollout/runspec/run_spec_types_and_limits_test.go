@@ -2,6 +2,7 @@ package runspec
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
@@ -45,6 +46,28 @@ func TestAdmissionIsBoundedByStaleness(t *testing.T) {
 		}
 		if got := b.First(c.len); got != c.first {
 			t.Errorf("%s, max staleness %d: %d groups before step 0, want %d", c.onStale, c.staleness, got, c.first)
+		}
+	}
+}
+
+// An initial adapter is version 0, one more that engines must have room for, and loaded as fixed policies are.
+func TestInitialAdapter(t *testing.T) {
+	t.Parallel()
+	s := Spec{Name: "go", Model: "base", Policies: []FixedPolicy{{Name: "old", Path: "/adapters/old"}, {Name: "plain"}}}
+	for _, tt := range []struct {
+		initial, zero string
+		slots         int
+		fixed         []FixedPolicy
+	}{
+		{"", "base", 3, []FixedPolicy{{"old", "/adapters/old"}}},
+		{"/adapters/sft", "go:initial", 4, []FixedPolicy{{"initial", "/adapters/sft"}, {"old", "/adapters/old"}}},
+	} {
+		s.Adapters.Initial = tt.initial
+		if s.ModelOf(0) != tt.zero || s.ModelOf(3) != "go-v3" || s.Slots() != tt.slots {
+			t.Errorf("initial %q: version 0 is %s, 3 is %s, %d slots", tt.initial, s.ModelOf(0), s.ModelOf(3), s.Slots())
+		}
+		if got := s.FixedAdapters(); !slices.Equal(got, tt.fixed) {
+			t.Errorf("initial %q: fixed adapters %v", tt.initial, got)
 		}
 	}
 }

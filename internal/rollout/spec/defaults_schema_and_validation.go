@@ -127,6 +127,7 @@ func (c *checker) spec(s *runspec.Spec) {
 		b.Depth, b.GroupsPerStep, b.Outstanding(), runspec.MaxOutstanding)
 	c.fail(!strings.HasPrefix(s.Adapters.PathPrefix, "/"), "adapters.path_prefix",
 		"%q is not an absolute path", s.Adapters.PathPrefix)
+	c.adapter(s, "adapters.initial", s.Adapters.Initial)
 	c.policies(s)
 	c.timeouts(s.Timeouts)
 }
@@ -170,11 +171,21 @@ func (c *checker) policies(s *runspec.Spec) {
 		case again:
 			c.faults.Add(at+".name", "the same as policies[%d].name", first)
 		}
-		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
-			c.faults.Add(at+".path", "%q is not an absolute path", p.Path)
-		} else if _, err := s.Adapters.Clean(p.Path); p.Path != "" && err != nil {
-			c.fail(c.sound("adapters.path_prefix"), at+".path", "%v", err)
-		}
+		c.fail(s.Adapters.Initial != "" && p.Name == runspec.InitialPolicy, at+".name",
+			"%q is what adapters.initial is called; name the policy otherwise", p.Name)
+		c.adapter(s, at+".path", p.Path)
 		seen[p.Name] = i
+	}
+}
+
+// adapter checks the path of an adapter, where there is one.
+func (c *checker) adapter(s *runspec.Spec, at, path string) {
+	if path == "" {
+		return
+	}
+	if !strings.HasPrefix(path, "/") {
+		c.faults.Add(at, "%q is not an absolute path", path)
+	} else if _, err := s.Adapters.Clean(path); err != nil {
+		c.fail(c.sound("adapters.path_prefix"), at, "%v", err)
 	}
 }

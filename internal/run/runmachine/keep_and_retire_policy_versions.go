@@ -130,7 +130,7 @@ func (m *Machine) retireAll(next func()) {
 }
 
 func (m *Machine) retireFixed(next func()) {
-	each(m.fixedAdapters(), func(p runspec.FixedPolicy, next func()) {
+	each(m.Spec.FixedAdapters(), func(p runspec.FixedPolicy, next func()) {
 		m.do(Retire{Adapter: p.Model(m.Spec.Name, m.Spec.Model)}, next)
 	}, next)
 }
@@ -142,7 +142,7 @@ func (m *Machine) assertAdapters(history string, next func()) {
 	case history == "" || history == m.FleetHistory || m.State.Over():
 		next()
 		return
-	case m.FleetHistory == "" && len(m.Policies)+len(m.fixedAdapters()) == 0: // nothing was told
+	case m.FleetHistory == "" && len(m.Policies)+len(m.Spec.FixedAdapters()) == 0: // nothing was told
 		m.FleetHistory = history
 		next()
 		return

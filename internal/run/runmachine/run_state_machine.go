@@ -149,7 +149,7 @@ func (m *Machine) begin(ev Began) {
 	switch {
 	case ev.New:
 		m.untold = true
-		m.open(OpenRun{}, func() { each(m.fixedAdapters(), m.pin, m.iterate) })
+		m.open(OpenRun{}, func() { each(m.Spec.FixedAdapters(), m.pin, m.iterate) })
 	case ev.Resumed:
 		m.untold = true
 		m.open(AnnounceResumed{Status: m.Status(), Key: m.changeKey()}, m.iterate)
@@ -165,17 +165,6 @@ func (m *Machine) open(task Task, next func()) {
 			next()
 		}
 	})
-}
-
-// fixedAdapters is the run's fixed policies that have weights of their own.
-func (m *Machine) fixedAdapters() []runspec.FixedPolicy {
-	var fixed []runspec.FixedPolicy
-	for _, p := range m.Spec.Policies {
-		if p.Path != "" {
-			fixed = append(fixed, p)
-		}
-	}
-	return fixed
 }
 
 // pin brings a fixed policy on the engines. One that engines refuse ends the run.

@@ -52,7 +52,7 @@ func (p *pipeline) startGroup(of runmachine.Group, takes time.Duration) {
 
 // modelOf is the name under which engines serve a version.
 func (p *pipeline) modelOf(v rollout.PolicyVersion) string {
-	return cmp.Or(v.Adapter(p.setup.Name), p.setup.Model)
+	return p.setup.Spec.ModelOf(v)
 }
 
 // Happen is the beginning of a group's games, the end of its grace, or its commit.
