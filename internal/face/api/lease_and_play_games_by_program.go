@@ -19,6 +19,7 @@ import (
 
 	"github.com/millrace/millrace/internal/face/dialect"
 	"github.com/millrace/millrace/internal/game/external"
+	"github.com/millrace/millrace/internal/kit/cache"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/store/mailbox"
@@ -114,10 +115,11 @@ func (s *Server) lease(ctx context.Context, in *leaseInput) (*claimOutput, error
 }
 
 func (s *Server) leaseOne(ctx context.Context, run rollout.RunName, key, from string) (*LeasedGame, error) {
-	spec, cfg, err := s.played(ctx, run)
+	p, err := s.played(ctx, run)
 	if err != nil {
 		return nil, err
 	}
+	spec, cfg := p.spec, p.cfg
 	leased, err := s.deps.Mail.Lease(ctx, run, leaseOf(key), cfg.Lease.Std())
 	if leased == nil || err != nil {
 		return nil, err
@@ -130,23 +132,28 @@ func (s *Server) leaseOne(ctx context.Context, run rollout.RunName, key, from st
 	return game, json.Unmarshal(leased.Scenario, &game.Scenario)
 }
 
-// played is the spec of a run that programs play.
-func (s *Server) played(ctx context.Context, run rollout.RunName) (runspec.Spec, external.Config, error) {
+// played is a run that programs play.
+type played struct {
+	spec runspec.Spec
+	cfg  external.Config
+}
+
+func (s *Server) played(ctx context.Context, run rollout.RunName) (p played, err error) {
 	status, err := s.deps.Store.Status(ctx, run)
 	if err != nil {
-		return runspec.Spec{}, external.Config{}, err
+		return p, err
 	}
-	spec := status.Spec
-	if spec.Environment.Kind != external.Kind {
-		return spec, external.Config{}, rollout.Refuse(rollout.Invalid, "the run's games are of kind %s, and no program "+
-			"plays them; programs play where environment.kind is %s", spec.Environment.Kind, external.Kind)
+	p.spec = status.Spec
+	if kind := p.spec.Environment.Kind; kind != external.Kind {
+		return p, rollout.Refuse(rollout.Invalid, "the run's games are of kind %s, and no program "+
+			"plays them; programs play where environment.kind is %s", kind, external.Kind)
 	}
 	if status.State.Over() {
-		return spec, external.Config{}, rollout.Refuse(rollout.RunOver, "the run is %s: there is nothing more to play",
+		return p, rollout.Refuse(rollout.RunOver, "the run is %s: there is nothing more to play",
 			status.State)
 	}
-	cfg, err := external.ReadConfig(spec.Environment.Options)
-	return spec, cfg, err
+	p.cfg, err = external.ReadConfig(p.spec.Environment.Options)
+	return p, err
 }
 
 // leaseOf is what the service keeps of a key.
@@ -214,7 +221,7 @@ func (c *programCall) answer() *programFault {
 	}
 	lease := leaseOf(key)
 	ending := c.rest == "/done" || c.rest == "/fail"
-	ref, err := c.game(c.r.Context(), lease)
+	ref, err := c.leased(lease)
 	switch {
 	case errors.Is(err, mailbox.ErrOver) && ending, errors.Is(err, mailbox.ErrAbsent):
 	case err != nil:
@@ -223,10 +230,12 @@ func (c *programCall) answer() *programFault {
 	if connection := connectionOf(c.r.Context()); connection != nil {
 		connection.welcome()
 	}
-	spec, cfg, err := c.s.played(c.r.Context(), ref.Run)
+	p, err := c.s.playing.Of(c.r.Context(), ref.Run, cache.Younger[played](specKnownFor),
+		func(ctx context.Context) (played, error) { return c.s.played(ctx, ref.Run) })
 	if err != nil {
 		return c.faultOf(err)
 	}
+	spec, cfg := p.spec, p.cfg
 	body, refused := c.s.bodyOf(c.w, c.r)
 	if refused != nil {
 		return &programFault{refused.Status, refused.Detail}
@@ -270,6 +279,30 @@ func (c *programCall) write(v any) *programFault {
 	c.w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(c.w).Encode(v) // a client that has gone needs no answer
 	return nil
+}
+
+// For how long a server goes by what it knows of a lease and of a run's spec before it asks again. A call that is
+// posted asks for itself whether its lease goes on.
+const (
+	leaseKnownFor = 10 * time.Second
+	specKnownFor  = time.Second
+	keptLeases    = 1 << 14
+)
+
+// leaseKey is what a program says of its lease.
+type leaseKey struct {
+	run            rollout.RunName
+	episode, lease string
+}
+
+// leased is which game the call belongs to, as game says it. A heartbeat posts nothing else, so it always asks.
+func (c *programCall) leased(lease string) (rollout.EpisodeRef, error) {
+	ctx := c.r.Context()
+	if c.rest == "/heartbeat" {
+		return c.game(ctx, lease)
+	}
+	return c.s.leases.Of(ctx, leaseKey{c.run, c.episode, lease}, cache.Younger[rollout.EpisodeRef](leaseKnownFor),
+		func(ctx context.Context) (rollout.EpisodeRef, error) { return c.game(ctx, lease) })
 }
 
 // game is which game the call belongs to, if the lease is that game's, which goes on. Without it nobody is told which
@@ -408,7 +441,7 @@ func (c *programCall) await(ref rollout.EpisodeRef, lease string, call external.
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	began := time.Now()
-	err = c.s.deps.Mail.Await(ctx, ref, func() (more bool, err error) {
+	err = c.s.deps.Mail.AwaitAnswer(ctx, ref, func() (more bool, err error) {
 		answer, err = c.post(ctx, ref, lease, call)
 		if errors.Is(err, mailbox.ErrAbsent) && time.Since(began) < absentPatience {
 			return true, nil

@@ -37,6 +37,8 @@ type Server struct {
 	unauthenticated rateLimiter // requests without a valid token, by address; a valid token is never held up by them
 	refusals        rateLimiter // changes that were refused, by who asked for them
 	diagnoses       cache.Cache[rollout.RunName, diagnosed]
+	leases          cache.Cache[leaseKey, rollout.EpisodeRef] // of programs that play
+	playing         cache.Cache[rollout.RunName, played]
 	hints           chan rollout.RunName
 	witnessing      singleflight.Group
 	tellAgainAt     atomic.Int64 // when Temporal is told marks again, in Unix nanoseconds
@@ -65,6 +67,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.figures.Name, s.figures.Panics, s.figures.Timeout, s.figures.Most = "figures", deps.Panics, readyTimeout, keptRuns
 	s.diagnoses.Name, s.diagnoses.Panics, s.diagnoses.Timeout = "diagnosis", deps.Panics, diagnosisTimeout
 	s.diagnoses.Most = keptRuns
+	s.leases.Name, s.leases.Panics, s.leases.Timeout, s.leases.Most = "lease", deps.Panics, readyTimeout, keptLeases
+	s.playing.Name, s.playing.Panics, s.playing.Timeout, s.playing.Most = "spec", deps.Panics, readyTimeout, keptRuns
 	s.inForce.Store(&cfg)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.route()

@@ -30,7 +30,8 @@ type game struct {
 	cfg  *Config
 	mail Mail
 	played
-	pending map[string]Call   // that become prompts, by agent
+	asked   Standing          // when calls became prompts
+	pending map[string]Call   // that became prompts, by agent
 	got     map[string]Answer // what they were answered
 	unfit   map[string]string // of those that no engine accepts, the reason, by id
 	over    *Ending
@@ -44,6 +45,9 @@ var _ episode.Awaited = (*game)(nil)
 // given before as long as it asks the same. What it asks otherwise begins anew from there: an agent's calls are those
 // that its present program has made, in the order in which they were answered.
 func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Duration) (taken time.Duration, err error) {
+	if err := g.answer(ctx, ref); err != nil {
+		return 0, err
+	}
 	g.pending, g.got = map[string]Call{}, map[string]Answer{}
 	holder, last := "", int64(0)
 	err = g.mail.Await(ctx, ref, func() (more bool, err error) {
@@ -67,9 +71,22 @@ func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Dura
 				return false, err
 			}
 		}
+		g.asked = now
 		return len(g.pending) == 0, nil
 	})
 	return taken, err
+}
+
+// answer answers the calls of the phase before, which is saved, to the program that made them. If another has the game
+// meanwhile, the mail does nothing.
+func (g *game) answer(ctx context.Context, ref rollout.EpisodeRef) error {
+	for agent, a := range g.got {
+		place := g.asked.Places[agent] + 1
+		if err := g.mail.Answer(ctx, ref, g.asked.Lease, g.pending[agent], place, a, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take answers a call, or has it asked in the next phase.

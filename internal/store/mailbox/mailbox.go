@@ -148,7 +148,7 @@ func (b *Box) Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, 
 	}
 	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
 	err = answerScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), "at:"+call.Agent, place, text,
-		keepAnswer.Milliseconds(), ending, b.channel(), ref.String()).Err()
+		keepAnswer.Milliseconds(), ending, b.channel(), answersOf(ref)).Err()
 	return trouble("answer a call", err)
 }
 
@@ -263,11 +263,18 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// Await calls look again and again, whenever something may have changed for the game, until there is no more to wait
-// for.
+// Await calls look again and again, whenever a call may have come for the game, until there is no more to wait for.
 func (b *Box) Await(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error {
 	return b.await(ctx, ref.String(), look)
 }
+
+// AwaitAnswer does so whenever a call of the game may have been answered.
+func (b *Box) AwaitAnswer(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error {
+	return b.await(ctx, answersOf(ref), look)
+}
+
+// answersOf is what those wait for who have posted calls: they are not woken by each other's.
+func answersOf(ref rollout.EpisodeRef) string { return ref.String() + " answers" }
 
 // AwaitOpen does so for the games of a run that are open.
 func (b *Box) AwaitOpen(ctx context.Context, run rollout.RunName, look func() (more bool, err error)) error {

@@ -185,6 +185,19 @@ func TestGames(t *testing.T) {
 			p.call("two", "b", "x")
 			p.want(p.done("two", both), "")
 		},
+		"a worker that answers late takes no place back": func(p *played) {
+			p.lease("one")
+			p.call("one", "a", "x")
+			p.call("one", "a", "y")
+			late := external.Call{Agent: "a", Hash: "x"}
+			p.ok(p.box.Answer(p.t.Context(), p.ref, "one", late, 1, external.Answer{Text: "x 1"}, nil))
+			p.want(p.call("one", "a", "z"), "z 3")
+			p.call("one", "b", "x")
+			p.done("one", both)
+			if got := p.game.Turns("a"); got != 3 {
+				p.t.Errorf("%d turns, want all 3", got)
+			}
+		},
 		"an agent has so many calls": func(p *played) {
 			p.lease("one")
 			for _, text := range []string{"x", "y", "z"} {
