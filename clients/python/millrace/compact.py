@@ -214,12 +214,12 @@ class _Group:
         for turn in turns:
             turn["timing"]["exec_seconds"] = p.uint() / 1e3
         for turn in turns:
-            turn["timing"]["tries"] = p.int()
+            turn["timing"]["attempts"] = p.int()
         if p.uint() > 0:
             for turn in turns:
                 failed = [{"engine": p.name(), "code": p.name(), "seconds": p.uint() / 1e3} for _ in range(p.uint())]
                 if failed:
-                    turn["timing"]["failed_tries"] = failed
+                    turn["timing"]["failed_attempts"] = failed
         for turn in turns:
-            if turn["timing"] == {"queue_seconds": 0.0, "exec_seconds": 0.0, "tries": 0}:
+            if turn["timing"] == {"queue_seconds": 0.0, "exec_seconds": 0.0, "attempts": 0}:
                 del turn["timing"]

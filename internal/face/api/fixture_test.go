@@ -318,7 +318,8 @@ func group(seq int) *rollout.Group {
 						Logprobs: []float32{-0.25, -1e-7}, Engine: "e", FinishReason: "stop", Text: "a\"b",
 						Constraint: held},
 					{Phase: "2", PromptTokenIDs: []int32{1}, TokenIDs: []int32{8}, Logprobs: []float32{0}, Engine: "e",
-						FinishReason: "length"},
+						FinishReason: "length", Timing: rollout.Timing{QueueSec: 0.25, ExecSec: 1.5, Attempts: 2,
+							Failed: []rollout.RequestFailure{{Engine: "f", Code: rollout.CodeTimeout, Sec: 0.5}}}},
 				},
 			})
 		}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -17,10 +18,10 @@ import (
 	"github.com/millrace/millrace/internal/kit/markdowntest"
 )
 
-// python is the interpreter; tests that need it are skipped without one.
+// python is the interpreter, PYTHON if that is set; tests that need it are skipped without one.
 func python(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath("python3")
+	path, err := exec.LookPath(cmp.Or(os.Getenv("PYTHON"), "python3"))
 	if err != nil {
 		t.Skip("python3 is not on the PATH; the Python client is checked with it (Debian: apt-get install python3)")
 	}
