@@ -51,8 +51,9 @@ func TestFieldsFitTheSmallestPlan(t *testing.T) {
 	}
 }
 
-// TestAxiomIsTold: the fields that millrace axiom apply declares are those of the kinds; -update writes the file.
-func TestAxiomIsTold(t *testing.T) {
+// TestSchemaThatAxiomIsTold: the fields that millrace axiom apply declares are those of the kinds; -update writes
+// the file.
+func TestSchemaThatAxiomIsTold(t *testing.T) {
 	types := map[string]telemetry.FieldType{}
 	for _, f := range telemetry.Fields() {
 		types[f.Name] = f.Type
