@@ -24,9 +24,8 @@
 // seen such engines may do more or not; the prediction is between the two, and the outcome open where they differ.
 // Where the loads seen cannot tell, the regime is undecided, and Regime.Probe is the
 // experiment that decides, and so it is where the replay does not meet the record. Loads of times in which engines had
-// another speed are not compared with each other, and those in which the speed changed say nothing. Loads are known
-// badly, rebuilt from timelines or sampled: how far the two views are apart says by how much, and the spread that is
-// error is taken out.
+// another speed are not compared with each other, and those in which the speed changed say nothing. Loads are what the
+// engines' samples say.
 //
 // # One model
 //

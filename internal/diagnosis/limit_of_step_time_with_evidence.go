@@ -25,7 +25,7 @@ func regimeOf(m *measurements) regime {
 	stepSec := m.mean(m.present, (*step).seconds)
 	memory := m.kvOver(m.present)
 	slots := slotUseOf(m, stepSec, memory.short())
-	reg := regime{slots: slots, memory: memory, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots),
+	reg := regime{slots: slots, memory: memory, latency: groupLatencyOf(m, slots), speed: speedOf(m),
 		adapters: m.adaptersOver(m.present)}
 	reg.StepSec = stepSec
 	reg.ComputeSec = m.mean(m.present, (*step).compute)

@@ -241,7 +241,7 @@ func (w *WhatIf) otherCurves(model *replayModel, c whatIfChange) {
 			w.Outcome = MayHelp
 		}
 	}
-	if model.undecided || c.deeper && model.unmeasured {
+	if c.deeper && model.unmeasured {
 		for _, rise := range []float64{0.02, 1} {
 			with(capacity.CurveWith(rise, max(1, model.load), 1))
 		}

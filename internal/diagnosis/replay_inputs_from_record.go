@@ -49,11 +49,13 @@ type replayModel struct {
 	shrinking  bool    // prefix caches hold less of each game the more are played
 	blurred    bool    // engines are saturated, and the record does not tell one from another: some may be idle
 	unlike     bool    // engines work in a way that the replay does not know: they are short of adapter slots, or uneven
-	undecided  bool    // the loads that were seen do not tell whether engines are saturated
 	load       float64 // requests in flight at an engine, now
 	doubt      float64 // of the curve, from 0 to 1
 	stepSec    float64 // a step of the last level, as recorded
 }
+
+// engineWindow is how many engines there were until a time.
+type engineWindow struct{ until, engines float64 }
 
 // replayGroup is one group, as if it were played alone.
 type replayGroup struct {
@@ -94,7 +96,6 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
 	p.flat = reg.speed.flatBeyond()
 	p.load = reg.speed.Load
-	p.undecided = reg.speed.Fit.Decided() && !reg.speed.Decided() // else its possible curves say so
 	p.shrinking = reg.cachesShrink(m)
 	p.unmeasured = p.shrinking || reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
 		m.fleet.engines < (1-moved)*mostEngines(m) || loadSecPerStep(m) >= minWaitShare*reg.StepSec
