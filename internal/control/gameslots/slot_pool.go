@@ -20,16 +20,22 @@ const MaxPolls = 4
 //     but never more than half of what is left of as many slots again: games mostly wait, so that twice as many are
 //     affordable for the minutes until the others' are over. The others get none meanwhile.
 //   - Every run may hold at least one.
+//   - A run that goes behind gets none of these slots: its games are played beside them, together a quarter as many as
+//     are idle, and at least one.
 //
 // So at most 2 x Size games are played, and up to MaxPolls more for each run. The zero value has no slots.
 type Pool struct {
-	size int
-	runs map[rollout.RunName]*holding
-	used int
+	size       int
+	runs       map[rollout.RunName]*holding
+	used       int // of runs that do not go behind
+	usedBehind int
 }
 
 // holding is one run's use of the pool.
-type holding struct{ used, polls, waiting int }
+type holding struct {
+	used, polls, waiting int
+	behind               bool
+}
 
 func (h *holding) held() int { return h.used + h.polls }
 
@@ -38,6 +44,12 @@ func New(size int) *Pool { return &Pool{size: max(size, 1), runs: map[rollout.Ru
 
 // Wait says that a run wants another slot. It gets it when Next names the run.
 func (p *Pool) Wait(run rollout.RunName) { p.of(run).waiting++ }
+
+// Behind says of a run that goes behind that it wants another slot.
+func (p *Pool) Behind(run rollout.RunName) {
+	p.of(run).behind = true
+	p.Wait(run)
+}
 
 // Abandon takes back a Wait that Next has not answered.
 func (p *Pool) Abandon(run rollout.RunName) { p.of(run).waiting--; p.tidy(run) }
@@ -67,6 +79,8 @@ func (p *Pool) may(h *holding) bool {
 	switch {
 	case h.polls >= MaxPolls:
 		return false
+	case h.behind:
+		return p.usedBehind+h.polls < max(1, (p.size-p.used)/4)
 	case h.held() == 0 || p.used+h.polls < p.size:
 		return true
 	}
@@ -77,7 +91,7 @@ func (p *Pool) may(h *holding) bool {
 func (p *Pool) share(of *holding) int {
 	n := 1
 	for _, h := range p.runs {
-		if h != of && h.used > 0 {
+		if h != of && h.used > 0 && !h.behind {
 			n++
 		}
 	}
@@ -89,7 +103,14 @@ func (p *Pool) Play(run rollout.RunName) {
 	h := p.of(run)
 	h.polls--
 	h.used++
-	p.used++
+	*p.usedBy(h)++
+}
+
+func (p *Pool) usedBy(h *holding) *int {
+	if h.behind {
+		return &p.usedBehind
+	}
+	return &p.used
 }
 
 // Release takes a slot back: one whose game is over, or one for which none came.
@@ -97,7 +118,7 @@ func (p *Pool) Release(run rollout.RunName, played bool) {
 	h := p.of(run)
 	if played {
 		h.used--
-		p.used--
+		*p.usedBy(h)--
 	} else {
 		h.polls--
 	}
@@ -114,7 +135,7 @@ func (p *Pool) of(run rollout.RunName) *holding {
 }
 
 func (p *Pool) tidy(run rollout.RunName) {
-	if *p.runs[run] == (holding{}) {
+	if h := p.runs[run]; h.used+h.polls+h.waiting == 0 {
 		delete(p.runs, run)
 	}
 }

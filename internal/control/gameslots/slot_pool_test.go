@@ -124,6 +124,43 @@ func TestSharesBecomeEqual(t *testing.T) {
 	}
 }
 
+// A run that goes behind takes no slot of another's: with or without it, as many of their games are played.
+func TestRunBehindTakesNoSlotOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ trained, behind int }{{0, 25}, {40, 15}, {96, 1}, {5000, 1}} {
+		p, played := New(100), map[rollout.RunName]int{}
+		playAll := func() {
+			for run, more := p.Next(); more; run, more = p.Next() {
+				p.Play(run)
+				played[run]++
+			}
+		}
+		for range tt.trained {
+			p.Wait("training")
+		}
+		playAll()
+		for range 5000 {
+			p.Behind("evaluation")
+		}
+		playAll()
+		for range 200 {
+			p.Wait("training")
+		}
+		playAll()
+		if played["training"] != 100 || played["evaluation"] != tt.behind {
+			t.Errorf("%d games to train on: %v, want %d of the evaluation", tt.trained, played, tt.behind)
+		}
+		for run, n := range played {
+			for range n {
+				p.Release(run, true)
+			}
+		}
+		if p.used != 0 || p.usedBehind != 0 {
+			t.Errorf("%d and %d slots are not given back", p.used, p.usedBehind)
+		}
+	}
+}
+
 // FuzzPool holds the laws against any order of arrivals and ends: games are bounded, no slot is idle that a run waits
 // for, no run that has games waiting plays none, and one with less than its share is refused only when what is left is
 // less than it has.

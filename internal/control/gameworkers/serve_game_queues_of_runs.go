@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/control/gameslots"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/workflows"
 )
@@ -79,7 +80,7 @@ func (g *Workers) follow(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, run := range runs {
-		if err := g.serve(run.Spec.Name, g.Queues.Of(run.Spec.Name).Games, now); err != nil {
+		if err := g.serve(run.Spec, now); err != nil {
 			return err
 		}
 	}
@@ -92,13 +93,14 @@ func (g *Workers) follow(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (g *Workers) serve(run rollout.RunName, queue string, now time.Time) error {
+func (g *Workers) serve(spec runspec.Spec, now time.Time) error {
+	run, queue := spec.Name, g.Queues.Of(spec.Name).Games
 	if served, ok := g.playing[run]; ok {
 		served.wanted = now
 		return nil
 	}
 	options := g.Options
-	tuner, err := g.tuner(run)
+	tuner, err := g.tuner(run, spec.Dispatch.Behind)
 	if err != nil {
 		return err
 	}
@@ -116,13 +118,13 @@ func (g *Workers) serve(run rollout.RunName, queue string, now time.Time) error 
 }
 
 // tuner gives a worker slots of the pool for games. It has nothing else to do; the SDK wants to know all the same.
-func (g *Workers) tuner(run rollout.RunName) (sdkworker.WorkerTuner, error) {
+func (g *Workers) tuner(run rollout.RunName, behind bool) (sdkworker.WorkerTuner, error) {
 	idle, err := sdkworker.NewFixedSizeSlotSupplier(1)
 	if err != nil {
 		return nil, err
 	}
 	return sdkworker.NewCompositeTuner(sdkworker.CompositeTunerOptions{
-		ActivitySlotSupplier: g.pool.of(run),
+		ActivitySlotSupplier: g.pool.of(run, behind),
 		WorkflowSlotSupplier: idle, LocalActivitySlotSupplier: idle, NexusSlotSupplier: idle,
 		SessionActivitySlotSupplier: idle,
 	})

@@ -24,10 +24,14 @@ func newSlotPool(size int) *slotPool {
 }
 
 // reserve waits for a slot of a run's.
-func (p *slotPool) reserve(ctx context.Context, run rollout.RunName) error {
+func (p *slotPool) reserve(ctx context.Context, run rollout.RunName, behind bool) error {
 	given := make(chan struct{})
 	p.change(func() {
-		p.pool.Wait(run)
+		if behind {
+			p.pool.Behind(run)
+		} else {
+			p.pool.Wait(run)
+		}
 		p.waiting[run] = append(p.waiting[run], given)
 	})
 	select {
@@ -64,12 +68,15 @@ func (p *slotPool) change(make func()) {
 	}
 }
 
-// of is the pool as the Temporal worker of one run sees it.
-func (p *slotPool) of(run rollout.RunName) sdkworker.SlotSupplier { return runSlots{p, run} }
+// of is the pool as the Temporal worker of one run sees it, which may go behind others.
+func (p *slotPool) of(run rollout.RunName, behind bool) sdkworker.SlotSupplier {
+	return runSlots{p, run, behind}
+}
 
 type runSlots struct {
 	*slotPool
-	run rollout.RunName
+	run    rollout.RunName
+	behind bool
 }
 
 var _ sdkworker.SlotSupplier = runSlots{}
@@ -78,7 +85,7 @@ var _ sdkworker.SlotSupplier = runSlots{}
 type isPlayed struct{}
 
 func (s runSlots) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
-	if err := s.reserve(ctx, s.run); err != nil {
+	if err := s.reserve(ctx, s.run, s.behind); err != nil {
 		return nil, err
 	}
 	return &sdkworker.SlotPermit{}, nil

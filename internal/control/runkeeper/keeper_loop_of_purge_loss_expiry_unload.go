@@ -1,5 +1,5 @@
-// Package runkeeper finds runs whose workflow is gone and games whose worker is, deletes runs at the end of their
-// retention, and removes what deleted runs held. Start reading at Keeper.
+// Package runkeeper finds runs whose workflow is gone and games whose worker is, completes the steps of evaluations,
+// deletes runs at the end of their retention, and removes what deleted runs held. Start reading at Keeper.
 package runkeeper
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/workflows"
 )
@@ -39,6 +40,8 @@ type control interface {
 	Erase(ctx context.Context, run rollout.RunName) error
 	AdapterOwners(ctx context.Context) ([]rollout.RunName, error)
 	UnwantAdapters(ctx context.Context, run rollout.RunName) error
+	Change(ctx context.Context, run rollout.RunName, change spec.Change) (runstatus.RunStatus, error)
+	BufferChanged(ctx context.Context, run rollout.RunName, mark runstatus.Mark) error
 }
 
 var _ control = runcontrol.Control{}
@@ -77,6 +80,7 @@ func (k *Keeper) Watch(ctx context.Context) {
 		}{
 			{"remove what deleted runs held", k.purge},
 			{"look for lost runs", k.lookForLost},
+			{"complete the steps of evaluations", k.completeEvaluations},
 			{"delete runs that are kept no longer", k.expire},
 			{"let engines unload adapters of runs that are over", k.unwantOver},
 		} {

@@ -12,7 +12,8 @@ import (
 const mostGroups = 32
 
 // Demand counts the requests held, by run, model and group: those in flight, and those that wait for an engine that
-// serves them. Requests that no engine serves now are left out, because they could not use a slot.
+// serves them. Requests that no engine serves now are left out, because they could not use a slot, and those of runs
+// that go behind, because no slot is given up for them.
 func (s *Scheduler) Demand() []enginestate.RunDemand {
 	type key struct {
 		run   rollout.RunName
@@ -20,7 +21,7 @@ func (s *Scheduler) Demand() []enginestate.RunDemand {
 	}
 	counts := map[key]map[rollout.GroupSeq]int{}
 	for _, q := range s.held {
-		if l := q.lane; l != nil && l.revision == s.revision && len(l.servers) == 0 {
+		if l := q.lane; q.run.rules.Behind || l != nil && l.revision == s.revision && len(l.servers) == 0 {
 			continue
 		}
 		k := key{q.run.name, q.Model}

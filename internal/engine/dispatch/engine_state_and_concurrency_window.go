@@ -79,7 +79,7 @@ func (e *engine) onTrial(st *standing) bool {
 
 // takesOneMore reports whether the engine takes one more request of r now.
 func (e *engine) takesOneMore(r *run, now time.Time) bool {
-	if len(e.inFlight) >= e.window {
+	if len(e.inFlight) >= e.window || r.rules.Behind && !e.roomBehind() {
 		return false
 	}
 	if st := e.standingOf(r); st != nil {

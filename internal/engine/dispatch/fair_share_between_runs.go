@@ -4,15 +4,22 @@ import (
 	"time"
 )
 
-// dispatch sends what can be sent: to each free place the oldest request of the least served run.
+// dispatch sends what can be sent: to each free place the oldest request of the least served run, and of runs that go
+// behind only when no other run has one that can be sent.
 func (s *Scheduler) dispatch() {
 	s.rounds++
+	s.dispatchRuns(false)
+	s.dispatchRuns(true)
+}
+
+// dispatchRuns sends what can be sent of the runs that go behind, or of the others.
+func (s *Scheduler) dispatchRuns(behind bool) {
 	for s.queued > 0 {
 		var least *run
 		var first pick
 		served, floor := int64(0), s.floor()
 		for _, r := range s.runs {
-			if r.queued == 0 || r.stuck == s.rounds {
+			if r.queued == 0 || r.stuck == s.rounds || r.rules.Behind != behind {
 				continue
 			}
 			mine := max(s.served(r), floor)

@@ -23,6 +23,9 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 			continue
 		}
 		servers := s.servers(l)
+		if r.rules.Behind {
+			servers = s.roomForAdapter(l, servers)
+		}
 		if !s.lookForRoom(r, servers) {
 			continue // homes do not matter here
 		}

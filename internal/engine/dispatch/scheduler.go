@@ -121,7 +121,9 @@ func (s *Scheduler) submit(q *Request) {
 	s.held[q.ID] = e
 	e.run.held++
 	e.run.over = false
-	s.useAdapter(e.Model)
+	if !r.rules.Behind { // nor does its adapter move others'
+		s.useAdapter(e.Model)
+	}
 	s.enqueue(e)
 }
 
@@ -172,7 +174,9 @@ func (s *Scheduler) send(p pick) {
 		s.count.redispatched++
 	}
 	q.cost = q.run.cost(&q.Request)
-	s.level = max(s.level, q.run.service-q.run.places.cost) // what is in flight may yet be taken back
+	if !q.run.rules.Behind {
+		s.level = max(s.level, q.run.service-q.run.places.cost) // what is in flight may yet be taken back
+	}
 	q.run.service += q.cost
 	q.run.holds(q, s.began)
 	q.run.last = to.id

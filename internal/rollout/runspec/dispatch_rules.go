@@ -22,6 +22,9 @@ type Dispatch struct {
 	// 0: it never does, and long requests may starve.
 	Ageing float64       `json:"ageing,omitempty"`
 	Queue  DispatchQueue `json:"queue,omitempty"`
+
+	// Behind sends the run's requests only into capacity that runs without it leave idle, and has no engine bought.
+	Behind bool `json:"behind,omitempty"`
 }
 
 // DispatchPolicy names a way of choosing an engine.

@@ -31,8 +31,21 @@ type Spec struct {
 	// first; MaxEngines bounds what is bought for the run, 0: nothing but the fleet's own bounds.
 	Priority   int `json:"priority,omitempty"`
 	MaxEngines int `json:"max_engines,omitempty"`
+	// Evaluation says of a run that nobody trains from what it is to tell.
+	Evaluation Evaluation `json:"evaluation,omitzero"`
 	// SlowShare is the share of a step's time from which a loss makes the run count as slow; 0: a tenth.
 	SlowShare float64 `json:"slow_share,omitempty"`
+}
+
+// Evaluation is what the games of a run tell: how good a version of another run is. The service claims and completes
+// the steps of such a run, for it has no trainer.
+type Evaluation struct {
+	Run     rollout.RunName       `json:"run"` // whose version 0 of this run is; empty: this run is no evaluation
+	Version rollout.PolicyVersion `json:"version,omitempty"`
+	Against string                `json:"against,omitempty"` // who played the others, as it was asked for
+	// HalfWidth ends the run as soon as the mean reward is known to so much, with 95 % confidence over all looks, one
+	// after each step; 0: it plays all its steps.
+	HalfWidth float64 `json:"half_width,omitempty"`
 }
 
 // Environment says what is played: a kind, and options that only this kind understands.

@@ -67,6 +67,8 @@ func example(t *testing.T, key settings.Key) any {
 		return 0.5
 	case v.Kind() == reflect.String:
 		return "/seven"
+	case v.Kind() == reflect.Bool:
+		return true
 	}
 	return []any{1}
 }

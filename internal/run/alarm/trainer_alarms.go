@@ -16,7 +16,7 @@ import (
 func trainerSilent(e Evidence) (runstatus.Alarm, bool) {
 	t := e.Trainer
 	since, silent := t.Silent(e.Now)
-	if !silent || e.Run.State != runstatus.RunRunning {
+	if !silent || e.Run.State != runstatus.RunRunning || e.Run.Spec.Evaluation.Run != "" {
 		return runstatus.Alarm{}, false
 	}
 	step, did := t.Step, "has not asked for"

@@ -97,6 +97,12 @@ func (s *Sampler) look(ctx context.Context, m *memory) (*look, error) {
 		return nil, err
 	}
 	for i := range runs {
+		if runs[i].Spec.Dispatch.Behind { // no engine is there for its sake
+			for _, w := range l.workers {
+				delete(w.Requests, runs[i].Spec.Name)
+			}
+			continue
+		}
 		known, is := m.Runs[runs[i].Spec.Name]
 		r, err := s.lookAtRun(ctx, l.now, runs[i], known, is)
 		if rollout.Refused(err, rollout.NoSuchRun) {
