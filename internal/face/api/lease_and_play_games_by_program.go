@@ -260,7 +260,7 @@ func (c *programCall) answer() *programFault {
 		call = asked.Call
 	default:
 		return &programFault{http.StatusNotFound, fmt.Sprintf("there is nothing at %s; a program calls v1/chat/completions, "+
-			"v1/completions, v1/messages, heartbeat, done and fail", c.rest)}
+			"v1/completions, v1/responses, v1/messages, heartbeat, done and fail", c.rest)}
 	}
 	answer, err := c.await(ref, lease, call)
 	switch {

@@ -32,6 +32,7 @@ type Dialect struct {
 var All = []*Dialect{
 	{Path: "/v1/chat/completions", read: readChat, write: writeChat, events: streamChat, fault: openAIFault},
 	{Path: "/v1/completions", read: readCompletion, write: writeCompletion, events: streamCompletion, fault: openAIFault},
+	{Path: "/v1/responses", read: readResponses, write: writeResponses, events: streamResponses, fault: openAIFault},
 	{Path: "/v1/messages", read: readMessages, write: writeMessages, events: streamMessages, fault: anthropicFault},
 	{Path: "/v1/messages/count_tokens", Count: true, read: readMessages, fault: anthropicFault},
 }
@@ -151,7 +152,7 @@ func textOf(content json.RawMessage, place string) (string, error) {
 		return "", fmt.Errorf("%s: content is neither text nor a list of parts", place)
 	}
 	for _, p := range parts {
-		if p.Type != "text" {
+		if p.Type != "text" && p.Type != "input_text" && p.Type != "output_text" {
 			return "", fmt.Errorf("%s: a part of type %q; only text is played", place, p.Type)
 		}
 		text += p.Text
