@@ -23,6 +23,7 @@ import (
 // the file: they come from the environment.
 type Service struct {
 	workerconfig.Config
+	Name     string    `json:"name"` // of the deployment; empty: it has none
 	Listen   string    `json:"listen"`
 	LogLevel string    `json:"log_level"`
 	TLS      TLS       `json:"tls"`

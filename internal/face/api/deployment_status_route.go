@@ -58,6 +58,7 @@ type RunTotals struct {
 // DeploymentStatus is a deployment at a glance.
 type DeploymentStatus struct {
 	At       time.Time              `json:"at"`
+	Name     string                 `json:"name,omitempty" doc:"The deployment's, if its configuration gives it one"`
 	Version  string                 `json:"version" doc:"Of the server that answers"`
 	Problems []Trouble              `json:"problems" doc:"What is wrong, and what to do, the gravest first"`
 	Redis    Answers                `json:"redis"`
@@ -69,8 +70,8 @@ type DeploymentStatus struct {
 }
 
 func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus, error) {
-	out := DeploymentStatus{At: s.deps.Now(), Version: s.cfg.Version, Problems: []Trouble{}, Runs: []RunTotals{},
-		Sinks: []telemetry.SinkStatus{}, Redis: Answers{Answers: true}}
+	out := DeploymentStatus{At: s.deps.Now(), Name: s.cfg.Name, Version: s.cfg.Version, Problems: []Trouble{},
+		Runs: []RunTotals{}, Sinks: []telemetry.SinkStatus{}, Redis: Answers{Answers: true}}
 	everything := callOf(ctx).grant.CoversAll()
 	err := s.readStatus(ctx, &out, everything)
 	var outages []Trouble

@@ -14,6 +14,8 @@ import (
 
 // Config is the settings of the server.
 type Config struct {
+	// Name is what people call the deployment; empty: it has none.
+	Name string
 	// Listen is the address that the server will listen on. Anything but a loopback address needs Tokens.
 	Listen string
 	// Tokens are the bearer tokens accepted; none means that everybody on this machine may do everything.

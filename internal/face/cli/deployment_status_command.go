@@ -61,6 +61,9 @@ func (s *session) showDeployment(d *api.DeploymentStatus) error {
 		fmt.Fprintln(s.Stdout)
 	}
 	t := table.New(table.Left(""), table.Left(""))
+	if d.Name != "" {
+		t.Row("name", d.Name)
+	}
 	t.Row("server", serverText(d.Version))
 	t.Row("redis", answersText(d.Redis))
 	if d.Temporal != nil {

@@ -21,6 +21,8 @@ func TestStatus(t *testing.T) {
 		{"of a release", `{"version":"v1.2.3","problems":[],` + rest + `}`, nil, ExitOK,
 			[]string{"server    v1.2.3", "redis     answers", "workers   2 alive, 12 of 64 games; 1 not heard of any more",
 				"demo"}},
+		{"of a deployment with a name", `{"name":"rl-production","version":"v1","problems":[],` + rest + `}`, nil, ExitOK,
+			[]string{"name      rl-production\nserver    v1\n"}},
 		{"of a build without a version", `{"version":"unknown","problems":[],` + rest + `}`, nil, ExitOK,
 			[]string{"server    answers; its build has no version\n"}},
 		{"a problem", `{"version":"v1.2.3","problems":[{"level":"stuck","what":"no worker is alive","advice":"start one","run":"demo"}],` +

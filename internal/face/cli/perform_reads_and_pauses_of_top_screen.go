@@ -92,6 +92,7 @@ func (r *topReader) overview(ctx context.Context) (read top.Overview, err error)
 	if err != nil {
 		return read, err
 	}
+	read.Name = status.Name
 	for _, t := range status.Problems {
 		if t.Run == "" {
 			read.Wrong = append(read.Wrong, t)

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (m *Model) head() []Line {
 }
 
 func (m *Model) title() string {
-	parts := []string{"millrace top", m.server}
+	parts := []string{"millrace top", cmp.Or(m.name, m.server)}
 	switch m.at() {
 	case overview:
 		if m.unknown {

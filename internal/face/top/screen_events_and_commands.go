@@ -34,6 +34,7 @@ type (
 		Runs    []tablerow.Run
 		Engines []enginestate.Engine
 		Fleet   *Fleet        // nil: it is not scaled
+		Name    string        // the deployment's; empty: it has none
 		Wrong   []api.Trouble // with what all runs share, the gravest first
 		Unknown bool          // what there is: what keeps it does not answer
 		Err     error

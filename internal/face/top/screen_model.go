@@ -59,6 +59,7 @@ type Model struct {
 	engines []enginestate.Engine
 	fleet   *Fleet
 	wrong   []api.Trouble // with what all runs share
+	name    string        // the deployment's
 	unknown bool          // whether there are runs and engines
 	readAt  time.Time     // of the overview; zero: never
 	lost    time.Time     // since when the server has not answered; zero: it does
@@ -113,6 +114,7 @@ func (m *Model) Update(e Event) []Command {
 		m.took("overview", e.Err)
 		if e.Err == nil {
 			m.runs, m.engines, m.fleet, m.wrong, m.readAt = e.Runs, e.Engines, e.Fleet, e.Wrong, e.At
+			m.name = e.Name
 			m.unknown = e.Unknown
 		}
 	case RunRead:

@@ -129,6 +129,7 @@ func after1(events ...any) (all []Event) {
 // scaledOverview is an overview of a fleet that is scaled.
 func scaledOverview() Overview {
 	o := overviewOf(runOf("alpha", "running"))
+	o.Name = "rl-production"
 	o.Fleet = &Fleet{Wanted: 5, Actual: scaling.Engines{Ready: 2, Starting: 3},
 		Why: "alpha waits 4 s of a step\x1b[2J: 5 engines make it 6 s"}
 	o.Wrong = []api.Trouble{{Level: diagnosis.SeverityStuck, What: "no worker is alive since 3 min",

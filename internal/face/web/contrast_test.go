@@ -25,8 +25,8 @@ func TestContrastIsEnough(t *testing.T) {
 				}
 			}
 		}
-		for _, mark := range []string{"wait", "load", "ref", "train", "publish", "checkpoint", "a", "b", "c", "d", "e", "f",
-			"g", "h", "other"} {
+		for _, mark := range []string{"wait", "load", "ref", "train", "publish", "checkpoint", "other", "engine",
+			"queue", "environment", "ready", "change", "value", "a", "b", "c", "d", "e", "f", "g", "h"} {
 			if got := contrast(t, theme[mark], theme["paper"]); got < 3 {
 				t.Errorf("%s: %s on the page has a contrast of %.2f, less than 3", name, mark, got)
 			}

@@ -293,7 +293,7 @@ func (workflows) Fleet() string { return "http://ui.test/fleet" }
 func site(t testing.TB, s *service) *httptest.Server {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	page, err := New(Deps{API: s, Handler: s, Sessions: &s.sessions, Workflows: workflows{}, Log: log,
+	page, err := New(Deps{API: s, Deployment: "rl-production", Handler: s, Sessions: &s.sessions, Workflows: workflows{}, Log: log,
 		History: runhistory.New(s, s, panics.Watch{Log: log})})
 	if err != nil {
 		t.Fatal(err)

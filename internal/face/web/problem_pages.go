@@ -20,9 +20,9 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, status int, text s
 
 func (s *Site) problemPage(w http.ResponseWriter, v *visit, status int, text string) {
 	page, err := s.pages.make(v, content{template: "problem", title: http.StatusText(status), data: struct {
-		Status int
-		Text   string
-	}{status, text}})
+		Status     int
+		Text, Base string
+	}{status, text, v.base}})
 	if err != nil {
 		s.deps.Log.Error("make the page that says what is wrong", "error", err)
 		http.Error(w, text, status)

@@ -35,14 +35,15 @@ type crumb struct{ Text, Href string }
 type templates struct {
 	by     map[string]*template.Template
 	assets map[string]string // the tags of embedded files
+	name   string            // the deployment's
 }
 
-func readTemplates() (templates, error) {
+func readTemplates(deployment string) (templates, error) {
 	assets, err := readAssets()
 	if err != nil {
 		return templates{}, err
 	}
-	t := templates{map[string]*template.Template{}, assets}
+	t := templates{map[string]*template.Template{}, assets, deployment}
 	files, err := fs.Glob(templateFiles, "templates/pages/*.html")
 	if err != nil {
 		return t, fmt.Errorf("read the page's templates: %w", err)
@@ -66,12 +67,12 @@ func (t templates) make(v *visit, c content) (made, error) {
 	}
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
-		Base, Title, Here, Who, Role, Style, Script string
-		Live, LoggedIn, SeesFleet                   bool
-		Crumbs                                      []crumb
-		Page                                        any
+		Base, Title, Here, Deployment, Who, Role, Style, Script string
+		Live, LoggedIn, SeesFleet                               bool
+		Crumbs                                                  []crumb
+		Page                                                    any
 	}{
-		v.base, c.title, cmp.Or(c.heading, c.title), v.grant.Name, string(v.grant.Role), t.assets["page.css"],
+		v.base, c.title, cmp.Or(c.heading, c.title), t.name, v.grant.Name, string(v.grant.Role), t.assets["page.css"],
 		t.assets["page.js"], c.live, v.loggedIn, v.grant.CoversAll(), c.crumbs, c.data,
 	})
 	if err != nil {

@@ -44,6 +44,8 @@ type Workflows interface {
 // Deps is what the page stands on.
 type Deps struct {
 	API API
+	// Deployment is the name of what the pages show; empty: it has none.
+	Deployment string
 	// Handler answers the API's routes, and all that is no page.
 	Handler   http.Handler
 	Sessions  Sessions
@@ -68,7 +70,7 @@ const pagesAtOnce = 4
 
 // New makes the pages.
 func New(deps Deps) (*Site, error) {
-	pages, err := readTemplates()
+	pages, err := readTemplates(deps.Deployment)
 	if err != nil {
 		return nil, err
 	}

@@ -337,6 +337,9 @@ func TestRunNameAtTheLimit(t *testing.T) {
 			page = "/runs/demo/steps/1"
 		}
 		body := get(t, server, strings.Replace(page, "demo", s.run, 1))
+		if !strings.Contains(body, ` - rl-production, Millrace</title>`) || !strings.Contains(body, `>rl-production</span>`) {
+			t.Errorf("%s does not say of which deployment it is", page)
+		}
 		if strings.Contains(page, "demo") && !strings.Contains(body, s.run) {
 			t.Errorf("%s does not say whose it is", page)
 		}

@@ -8,6 +8,7 @@ package chart
 import (
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -97,6 +98,13 @@ func (p Panel) WriteSVG(w io.Writer) error {
 	d := &drawing{}
 	plot := float64(p.Height - panelTop - panelBottom)
 	low, high := p.values()
+	cut, beyond := p.outliers()
+	if beyond {
+		high = cut
+		for _, g := range p.Guides {
+			high = max(high, g.At)
+		}
+	}
 	y := newScale(low, high, plot)
 	d.put(`<svg class="panel" height="%d" role="img" aria-label="%s" data-from="%s" data-to="%s">`, p.Height,
 		escaped(p.Description), wide(p.From), wide(p.To))
@@ -116,6 +124,9 @@ func (p Panel) WriteSVG(w io.Writer) error {
 		}
 	}
 	p.drawTexts(d, &y, plot)
+	if beyond {
+		p.drawBeyond(d, &y)
+	}
 	for _, c := range p.Columns {
 		if c.Tip != "" {
 			d.put(`<rect class="hover" x="%s" width="%s" y="%d" height="%s"><title>%s</title></rect>`, p.share(c.From),
@@ -170,6 +181,71 @@ func wide(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func (p *Panel) x(at float64) string { return rounded((at-p.From)/(p.To-p.From)*panelWidth, 10) }
 
+// height is how high a column stands.
+func (c *Column) height() float64 {
+	sum := 0.0
+	for _, v := range c.Values {
+		if isNumber(v) {
+			sum += max(v, 0)
+		}
+	}
+	return sum
+}
+
+// tops calls see with the top of each column, and with each point of a line.
+func (p *Panel) tops(see func(x, y float64)) {
+	for i := range p.Columns {
+		see((p.Columns[i].From+p.Columns[i].To)/2, p.Columns[i].height())
+	}
+	for _, line := range p.Lines {
+		for _, point := range line.Points {
+			see(point.X, point.Y)
+		}
+	}
+}
+
+const (
+	fewestForOutlier = 10  // values, below which each of them says something
+	outlierShare     = 40  // one of so many values may be one
+	outlierTimes     = 2.5 // the highest is so many times as high as the next that is none
+)
+
+// outliers is where the axis is cut off, so that a few values, far above all others, do not flatten these.
+func (p *Panel) outliers() (cut float64, found bool) {
+	var all []float64
+	p.tops(func(_, y float64) {
+		if isNumber(y) && y <= largest {
+			all = append(all, y)
+		}
+	})
+	if len(all) < fewestForOutlier {
+		return 0, false
+	}
+	slices.Sort(all)
+	top := all[len(all)-1-max(1, len(all)/outlierShare)]
+	return 1.2 * top, top > 0 && all[len(all)-1] > outlierTimes*top
+}
+
+// drawBeyond says how high what is cut off is, and that it is.
+func (p *Panel) drawBeyond(d *drawing, y *scale) {
+	said := math.Inf(-1)
+	p.tops(func(x, v float64) {
+		if isNumber(v) && v > y.high && x-said > (p.To-p.From)/8 { // texts do not lie over each other
+			d.put(`<text class="beyond" text-anchor="middle" x="%s" y="%d">&#9650; %s</text>`, p.share(x), panelTop+10,
+				shortNumber(threeDigits(v), v))
+			said = x
+		}
+	})
+	if !math.IsInf(said, -1) {
+		d.put(`<text class="tick" text-anchor="end" x="100%%" y="%d">&#9650; beyond the axis</text>`, panelTop-4)
+	}
+}
+
+func threeDigits(v float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // what FormatFloat wrote
+	return rounded
+}
+
 // values is the least and the largest value that the panel shows, 0 among them.
 func (p *Panel) values() (low, high float64) {
 	add := func(v float64) {
@@ -177,18 +253,9 @@ func (p *Panel) values() (low, high float64) {
 			low, high = min(low, v), max(high, v)
 		}
 	}
-	for _, c := range p.Columns {
-		sum := 0.0
-		for _, v := range c.Values {
-			if isNumber(v) {
-				sum += max(v, 0)
-			}
-		}
-		add(sum)
-	}
+	p.tops(func(_, y float64) { add(y) })
 	for _, line := range p.Lines {
 		for _, point := range line.Points {
-			add(point.Y)
 			if point.interval() {
 				add(point.Low)
 				add(point.High)

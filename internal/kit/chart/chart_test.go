@@ -70,6 +70,39 @@ func TestPanelDrawsItsParts(t *testing.T) {
 	}
 }
 
+// One value far above the others does not flatten them: the axis is cut, and says how high the value is. Where several
+// are so high, or all values are few, nothing is cut.
+func TestOutliersAreCutOff(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		count, high int
+		guide       float64
+		cut         bool
+		top         string
+	}{
+		{"one of many", 60, 1, 5, true, ">15<"}, {"a level of its own", 60, 20, 5, false, ">60<"},
+		{"few values", 8, 1, 5, false, ">60<"}, {"a guide stays in sight", 60, 1, 50, true, ">60<"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := chart.Panel{To: 60, Guides: []chart.Guide{{At: tt.guide}}}
+			for i := range tt.count {
+				height := 10.0
+				if i < tt.high {
+					height = 52
+				}
+				p.Columns = append(p.Columns, chart.Column{From: float64(i), To: float64(i + 1), Values: []float64{height}})
+			}
+			got := drawn(t, p.WriteSVG)
+			said := strings.Contains(got, "&#9650; 52<") && strings.Contains(got, "beyond the axis")
+			if low := tt.guide < 40; said != (tt.cut && low) || !strings.Contains(got, tt.top) {
+				t.Errorf("says that it is cut: %v, wants a tick %s in\n%s", said, tt.top, got)
+			}
+		})
+	}
+}
+
 func TestNumbersOfAnAxisAreRound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

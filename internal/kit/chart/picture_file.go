@@ -7,7 +7,7 @@ const (
 	pictureWidth = 960
 	pictureLeft  = 64
 	pictureTop   = 40
-	pictureStyle = `svg{overflow:visible}text{font:12px sans-serif;fill:#333}.tick{font-size:11px;fill:#666}` +
+	pictureStyle = `svg{overflow:visible}.marks{overflow:hidden}text{font:12px sans-serif;fill:#333}.tick{font-size:11px;fill:#666}` +
 		`.stroke,.band{fill:none;stroke:#1f6feb;vector-effect:non-scaling-stroke;stroke-linecap:round}` +
 		`.stroke{stroke-width:1.8px}.band{stroke-opacity:.45;stroke-width:1.2px}.grid{stroke:#e5e5e5}.axis{stroke:#999}`
 )

@@ -18,7 +18,7 @@ import (
 // apiConfig is the part of the configuration that the HTTP API goes by.
 func apiConfig(s config.Service, version string) api.Config {
 	l := s.Limits
-	cfg := api.Config{Listen: s.Listen, MaxBodyBytes: l.MaxBodyBytes, MaxWait: time.Duration(l.ClaimWait),
+	cfg := api.Config{Listen: s.Listen, Name: s.Name, MaxBodyBytes: l.MaxBodyBytes, MaxWait: time.Duration(l.ClaimWait),
 		Version: version, Retention: s.Retention.Std(),
 		Limits: api.Limits{
 			Runs: l.Runs, GamesPerRun: l.GamesPerRun, Requests: l.Requests, WaitingClaims: l.WaitingClaims,

@@ -265,7 +265,7 @@ func joinConfigured(ctx context.Context, cfg config.Service, b *connections.Set)
 // putPageInFront has the operator's page answer before the API.
 func putPageInFront(cfg config.Service, b *connections.Set, server *api.Server, survived panics.Watch) error {
 	page, err := web.New(web.Deps{
-		API: server, Handler: server.Handler(), Panics: survived, Log: survived.Log,
+		Deployment: cfg.Name, API: server, Handler: server.Handler(), Panics: survived, Log: survived.Log,
 		Workflows: workflows.WebUI{Address: cfg.Temporal.UIURL, Namespace: cfg.Temporal.Namespace,
 			Deployment: workflows.Deployment(cfg.Temporal.TaskQueuePrefix)},
 		Sessions: browsersession.Store{Redis: b.Redis, Prefix: cfg.Redis.Prefix},

@@ -143,24 +143,24 @@ func (w Window) enginePanels(id rollout.EngineID, fleet runhistory.Facts) []Pane
 	}
 	add(plot{id: "output", title: "Output", unit: "tok/s", flags: w.flags(engineHappenings(id, fleet), nil),
 		says: "What it generated, by its own counters. The marks above are changes of its state."},
-		line[*runhistory.Load]{"output", "a", outputOf})
+		line[*runhistory.Load]{"output", "engine", outputOf})
 	add(plot{id: "input", title: "Input", unit: "tok/s", says: "The prompts that it read, by its own counters, those " +
 		"found in its cache among them."},
-		line[*runhistory.Load]{"input", "c", func(l *runhistory.Load) float64 { return l.InputTPS }})
+		line[*runhistory.Load]{"input", "engine", func(l *runhistory.Load) float64 { return l.InputTPS }})
 	add(plot{id: "batch", title: "Batch and queue", unit: "requests", says: "Requests that it generates for, and those " +
 		"that wait inside it."},
-		line[*runhistory.Load]{"batch", "a", func(l *runhistory.Load) float64 { return l.Running }},
-		line[*runhistory.Load]{"queue", "b", func(l *runhistory.Load) float64 { return l.Waiting }})
+		line[*runhistory.Load]{"batch", "engine", func(l *runhistory.Load) float64 { return l.Running }},
+		line[*runhistory.Load]{"queue", "queue", func(l *runhistory.Load) float64 { return l.Waiting }})
 	add(plot{id: "cache", title: "KV cache", unit: "%", says: "The share of its memory that is in use, and of the " +
 		"prompts' tokens that it had computed before."},
-		line[*runhistory.Load]{"in use", "d", func(l *runhistory.Load) float64 { return 100 * l.KVShare }},
-		line[*runhistory.Load]{"prefix cache hits", "c", func(l *runhistory.Load) float64 {
+		line[*runhistory.Load]{"in use", "engine", func(l *runhistory.Load) float64 { return 100 * l.KVShare }},
+		line[*runhistory.Load]{"prefix cache hits", "soft", func(l *runhistory.Load) float64 {
 			return 100 * l.PrefixHitShare
 		}})
 	add(plot{id: "request-time", title: "Time of a request", unit: "s", says: "Mean of the requests answered, in the " +
 		"engine and before that in the dispatcher's queue."},
-		line[*runhistory.Load]{"in the engine", "a", func(l *runhistory.Load) float64 { return l.RequestSec }},
-		line[*runhistory.Load]{"in dispatch", "e", func(l *runhistory.Load) float64 { return l.QueueSec }})
+		line[*runhistory.Load]{"in the engine", "engine", func(l *runhistory.Load) float64 { return l.RequestSec }},
+		line[*runhistory.Load]{"in dispatch", "queue", func(l *runhistory.Load) float64 { return l.QueueSec }})
 	return withValues(panels)
 }
 

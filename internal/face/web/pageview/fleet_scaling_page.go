@@ -174,7 +174,7 @@ func (w Window) fleetPanels(v supply.View, fleet runhistory.Facts) []Panel {
 				"decisions.", layers: []Legend{{"ready", "there"}}, lines: []Legend{{"soft", "wanted"}}, stairs: true,
 			parts: counts, flags: w.flags(scalingHappenings(fleet), nil)}),
 		w.draw(plot{id: "fleet-output", whole: true, title: "Output of all engines", unit: "tok/s",
-			says: "What they generated, by their own counters.", lines: []Legend{{"a", "output"}}, parts: rates}),
+			says: "What they generated, by their own counters.", lines: []Legend{{"engine", "output"}}, parts: rates}),
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 func TestGameListOf(t *testing.T) {
 	t.Parallel()
 	games := []gamelist.Game{{Group: 4, Sample: 2, Kept: true}, {Group: 3}}
-	list := GameListOf(gamelist.Page{Total: 7, Next: "3/1", Games: games}, url.Values{"sort": {"-reward"}, "state": {"failed"},
-		"after": {"9/0"}, "limit": {"50"}})
+	asked := url.Values{"sort": {"-reward"}, "state": {"failed"}, "after": {"9/0"}, "limit": {"50"}}
+	list := GameListOf(gamelist.Page{Total: 7, Next: "3/1", Games: games}, asked)
 	for _, of := range [][]Choice{list.States, list.Orders} {
 		chosen := 0
 		for _, c := range of {

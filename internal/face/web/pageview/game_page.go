@@ -25,6 +25,7 @@ type Game struct {
 	Phases         []string
 	Phase          string // that is shown
 	Index          int
+	Warmup         int // phases before the fork, in which no learner decides
 	Previous, Next string
 	HasMap         bool
 	Orders         []PowerOrders
@@ -98,8 +99,14 @@ func GameOf(ref rollout.EpisodeRef, info *gamelist.Game, saved *diplomacy.SavedG
 			v.Phases = append(v.Phases, p.Name)
 		}
 	}
+	if len(turns.Turns) > 0 {
+		v.Warmup = max(0, slices.Index(v.Phases, turns.Turns[0].Phase))
+	}
 	if n := len(v.Phases); n > 0 {
-		v.Index = max(0, slices.Index(v.Phases, phase))
+		v.Index = v.Warmup
+		if asked := slices.Index(v.Phases, phase); asked >= 0 {
+			v.Index = asked
+		}
 		v.Phase = v.Phases[v.Index]
 		if v.Index > 0 {
 			v.Previous = v.Phases[v.Index-1]
@@ -151,7 +158,7 @@ func (v *Game) addOrders(p *diplomacy.SavedPhase) {
 }
 
 // shortText is how much of a completion stands in a list.
-const shortText = 600
+const shortText = 160
 
 func turnRow(ref rollout.EpisodeRef, t gamelist.TurnView) TurnRow {
 	row := TurnRow{TurnView: t, Href: fmt.Sprintf("%d/turns/%d", ref.Sample, t.Turn), Text: harmless(t.Text),

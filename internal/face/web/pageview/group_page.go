@@ -16,6 +16,7 @@ type Group struct {
 	Run    string
 	Seq    rollout.GroupSeq
 	State  string
+	Kept   bool // phases and turns of a game can be shown
 	Games  []GameRow
 	Agents []string
 }
@@ -53,6 +54,7 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 		}
 		row := gameRow(g)
 		if g.Kept {
+			v.Kept = true
 			row.Href = fmt.Sprintf("../games/%d/%d", g.Group, g.Sample)
 		}
 		for _, agent := range v.Agents {

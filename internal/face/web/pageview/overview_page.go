@@ -192,7 +192,7 @@ func levels(r KnownRun) (l Levels) {
 	return l
 }
 
-// cost is what the engines have cost the run: their time, and the tokens of what was trained on.
+// cost is what the engines have cost the run: their hours, and the tokens of what was trained on.
 func cost(steps []runhistory.Step) (text, tip string) {
 	hours := 0.0
 	var tokens rollout.Usage
@@ -200,7 +200,7 @@ func cost(steps []runhistory.Step) (text, tip string) {
 		hours += s.Engines * (s.Sec + s.PrefillSec) / 3600
 		tokens = tokens.Add(s.Tokens)
 	}
-	return units.Number(hours) + " engine-h", fmt.Sprintf("time of the ready engines over the steps that are kept; "+
+	return units.Number(hours), fmt.Sprintf("time of the ready engines over the steps that are kept; "+
 		"the games that were trained on had %s input and %s output tokens", Count(tokens.InputTokens),
 		Count(tokens.OutputTokens))
 }
@@ -237,6 +237,7 @@ func rewardTrend(steps []runhistory.Step) (string, template.HTML) {
 	}
 	text := strconv.FormatFloat(values[n-1], 'g', 3, 64)
 	return text, drawn(func(b *bytes.Buffer) error {
-		return chart.Spark(b, fmt.Sprintf("mean reward over the steps, %.3g at first, %s now", values[0], text), "c", values)
+		return chart.Spark(b, fmt.Sprintf("mean reward over the steps, %.3g at first, %s now", values[0], text), "value",
+			values)
 	})
 }

@@ -13,7 +13,7 @@ import (
 // reward is the run's curve by policy version, each point at the time when games of the version were first trained on.
 func (w Window) reward(steps []runhistory.Step) Panel {
 	p := plot{id: "reward", title: "Reward by policy version", whole: true, interval: true,
-		lines: []Legend{{"c", "mean reward"}}, says: "Mean of the games that a version played, with its 95 % interval: " +
+		lines: []Legend{{"value", "mean reward"}}, says: "Mean of the games that a version played, with its 95 % interval: " +
 			"groups count as independent, games of one group do not. Dropped are the groups that left while the trainer had " +
 			"the version; they are in no mean. Where all sides are trained, their rewards add up to the same in every game, " +
 			"and the mean says little.",
@@ -88,7 +88,7 @@ func (w Window) evaluations(steps []runhistory.Step) []Panel {
 	for i, name := range names[:min(len(names), mostEvaluationPanels)] {
 		p := plot{id: fmt.Sprintf("evaluation-%d", i), title: "Evaluation " + harmless(name), interval: true,
 			says: "As the trainer tells it with its steps, by policy version. Its interval is drawn where the trainer " +
-				"tells one.", lines: []Legend{{"d", harmless(name)}}, beside: []string{"low", "high"}}
+				"tells one.", lines: []Legend{{"value", harmless(name)}}, beside: []string{"low", "high"}}
 		all := parts[name]
 		every := (len(all) + mostBuckets - 1) / mostBuckets
 		for k := (len(all) - 1) % every; k < len(all); k += every {

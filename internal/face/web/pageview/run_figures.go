@@ -42,7 +42,7 @@ func runFigures(in RunInput) []Figure {
 	if l := levels(KnownRun{Status: s, Steps: in.History.Steps, Report: in.Report}); l.Now > 0 {
 		now := Figure{Name: "step time", Value: units.Seconds(l.Now), Tip: "of the present level of steps"}
 		if l.Before > 0 {
-			now.Note = fmt.Sprintf("before %s, %s", units.Seconds(l.Before), SignedPercent(l.Now/l.Before-1))
+			now.Note = fmt.Sprintf("%s from %s", SignedPercent(l.Now/l.Before-1), units.Seconds(l.Before))
 		}
 		figures = append(figures, now, Figure{Name: "trainer waits", Value: units.Percent(l.Starved),
 			Tip: "share of the step time", Note: "of the step time", Class: Graded(l.Starved)})
@@ -50,13 +50,13 @@ func runFigures(in RunInput) []Figure {
 	figures = append(figures, bufferFigure(b, s.Spec.Buffer.Depth*s.Spec.Buffer.GroupsPerStep))
 	if n := len(in.History.Steps); n > 0 {
 		last := in.History.Steps[n-1]
-		cost, tip := cost(in.History.Steps)
+		hours, tip := cost(in.History.Steps)
 		figures = append(figures, Figure{Name: "staleness", Value: units.Number(last.StalenessMean),
 			Tip:  "of the last batch, in policy versions",
 			Note: fmt.Sprintf("max %d of %d allowed", last.StalenessMax, s.Spec.Buffer.MaxStaleness)},
 			Figure{Name: "output", Value: Rate(last.OutputTPS), Tip: "of this run's requests in the last step",
 				Note: Rate(last.InputTPS) + " in"},
-			Figure{Name: "engine time", Value: cost, Tip: tip})
+			Figure{Name: "engine hours", Value: hours, Tip: tip})
 	}
 	if in.Report != nil && in.Report.Goodput > 0 {
 		figures = append(figures, Figure{Name: "goodput", Value: units.Percent(in.Report.Goodput),
@@ -71,7 +71,7 @@ func runFigures(in RunInput) []Figure {
 	if f := in.View.Fleet; f != nil {
 		figures = append(figures, Figure{Name: "fleet busy", Value: units.Percent(f.BusyShare),
 			Tip:  "all engines, for all runs, in the last minute",
-			Note: fmt.Sprintf("%s engines, %s out", units.Number(f.Engines), Rate(f.OutputTPS))})
+			Note: fmt.Sprintf("of %s engines", units.Number(f.Engines))})
 	}
 	return figures
 }

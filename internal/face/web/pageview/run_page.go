@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -37,6 +38,7 @@ type Run struct {
 	Figures                         []Figure
 	Verdict, VerdictClass, Summary  string
 	Pending                         string // why there is no verdict yet
+	Told                            bool   // an alarm says what the verdict says
 	Findings                        []diagnosis.Finding
 	Jumps                           []string
 	Alarms                          []runstatus.Alarm
@@ -102,10 +104,18 @@ func RunOf(in RunInput) Run {
 		Reason:     Brief(s.Reason), Over: s.State.Over(), Paused: s.State == runstatus.RunPaused,
 		Behind: in.History.Behind, Charts: Charts{Window: in.Window, Zoomed: in.Zoomed, Panels: panelsOf(in)},
 	}
+	if len(in.View.Alarms) > 0 {
+		v.StateClass = string(tablerow.Bad)
+	}
 	switch in.Tab {
 	case OverviewTab:
 		v.Figures = runFigures(in)
-		v.Alarms, v.Waits = in.View.Alarms, in.View.Waits
+		v.Alarms = in.View.Alarms
+		for _, w := range in.View.Waits {
+			if !v.told(func(text string) bool { return strings.HasPrefix(w.Detail, text) }) {
+				v.Waits = append(v.Waits, w)
+			}
+		}
 		if s.Rollback != nil {
 			v.Rollback = fmt.Sprintf("Redis came back older than it was (%s so far): millrace run show %s",
 				plural(s.Rollbacks, "time"), v.Name)
@@ -168,12 +178,30 @@ func (v *Run) addReport(in RunInput) {
 	}
 	v.Verdict, v.VerdictClass = VerdictWord(r)
 	v.Summary = r.Summary
-	v.Findings = r.Findings
+	v.Told = v.told(func(text string) bool { return same(text, r.Summary) })
+	for _, f := range r.Findings {
+		if !v.told(func(text string) bool { return same(text, f.Text) }) {
+			v.Findings = append(v.Findings, f)
+		}
+	}
 	for _, shift := range r.Shifts {
 		v.Jumps = append(v.Jumps, jumpText(shift)+".")
 	}
 	v.WhatIfs, v.StepSecNow = r.WhatIfs, r.Regime.StepSec
 }
+
+// told reports whether an alarm, which stands above all else, says something.
+func (v *Run) told(says func(alarm string) bool) bool {
+	return slices.ContainsFunc(v.Alarms, func(a runstatus.Alarm) bool { return says(a.Text) })
+}
+
+// same reports whether two texts differ in nothing but figures, which age, and being a sentence.
+func same(a, b string) bool {
+	words := func(text string) string { return strings.TrimSuffix(strings.Join(strings.FieldsFunc(text, digit), ""), ".") }
+	return strings.EqualFold(words(a), words(b))
+}
+
+func digit(r rune) bool { return r >= '0' && r <= '9' }
 
 // panelsOf is the charts of a run's tab, all over one time axis; those of which nothing is known are left out.
 func panelsOf(in RunInput) []Panel {
@@ -185,7 +213,9 @@ func panelsOf(in RunInput) []Panel {
 		panels = append(panels, w.stepTime(buckets, w.flags(happeningsOf(in), jumps(in.Report, history.Steps))))
 	}
 	if of(OverviewTab, CurveTab) && len(buckets) > 0 {
-		panels = append(panels, w.reward(history.Steps))
+		reward := w.reward(history.Steps)
+		reward.Whole = of(CurveTab)
+		panels = append(panels, reward)
 	}
 	if of(OverviewTab, StepsTab) {
 		panels = append(panels, w.buffer(history.Steps, history.Facts.Levels))

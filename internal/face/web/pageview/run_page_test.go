@@ -138,8 +138,10 @@ func TestParseWindow(t *testing.T) {
 func TestRunOf(t *testing.T) {
 	t.Parallel()
 	in := input(30)
-	in.View.Alarms = []runstatus.Alarm{{Code: runstatus.AlarmNoWorker, Text: "no worker is alive", Advice: "start one"}}
-	in.View.Waits = []api.Wait{{What: "batch", Owner: "trainer, step 30"}}
+	in.View.Alarms = []runstatus.Alarm{{Code: runstatus.AlarmNoWorker, Text: "no worker is alive for 10 s",
+		Advice: "start one"}}
+	in.View.Waits = []api.Wait{{What: "worker", Detail: "no worker is alive for 10 s; start one"},
+		{What: "batch", Owner: "trainer, step 30"}}
 	in.History.Facts.Failures = []runhistory.Failure{{At: start.Add(time.Minute), Code: "timeout"}}
 	in.History.Facts.Rates = []runhistory.Rate{{At: start.Add(time.Minute), Engine: "a", WindowSec: 60, Output: 600}}
 	in.History.Facts.Happenings = []runhistory.Happening{{At: start.Add(time.Second), Kind: runhistory.Published,
@@ -163,6 +165,13 @@ func TestRunOf(t *testing.T) {
 		}
 	}
 	v := tabs[OverviewTab]
+	in.Tab, in.Report = OverviewTab, &diagnosis.Report{Severity: diagnosis.SeverityStuck, Summary: "No worker is alive for 9 s.",
+		Findings: []diagnosis.Finding{{Text: "No worker is alive for 9 s."}, {Text: "Engines are slow."}}}
+	again := RunOf(in)
+	if !again.Told || v.Told || len(again.Findings) != 1 || again.StateClass != "bad" {
+		t.Errorf("what the alarm says is told again: %v, %v, %d findings; the run is %s", again.Told, v.Told,
+			len(again.Findings), again.StateClass)
+	}
 	if v.Summary != "The trainer waits." || v.Verdict != "starvation 50 %" || v.VerdictClass != "warn" ||
 		len(v.Jumps) != 1 ||
 		!strings.Contains(v.Jumps[0], "From step 9 on, steps take +10 s (+100 %)") {

@@ -50,7 +50,7 @@ type SpanRow struct {
 }
 
 // groupLegend is the parts of a group's row.
-var groupLegend = []Legend{{"launch", "launched, not started"}, {"queue", "request queue"}, {"train", "at engines"},
+var groupLegend = []Legend{{"launch", "launched, not started"}, {"queue", "request queue"}, {"engine", "at engines"},
 	{"environment", "environment"}, {"between", "between turns"}, {"ready", "ready"}, {"claimed", "claimed"},
 	{"wait", "the trainer waits"}}
 
@@ -196,7 +196,7 @@ func playedParts(g *steprecord.GroupView) []playedPart {
 		return []playedPart{{"between", "being played", 1}}
 	}
 	parts := []playedPart{{"queue", "in the request queue, together", queue / total},
-		{"train", "at engines, together", model / total}, {"environment", "in the environment, together", env / total}}
+		{"engine", "at engines, together", model / total}, {"environment", "in the environment, together", env / total}}
 	return append(parts, playedPart{"between", "between turns, together", max(0, 1-(queue+model+env)/total)})
 }
 

@@ -59,10 +59,10 @@ func (w Window) stepTime(buckets []bucket, flags []chart.Flag) Panel {
 
 func (w Window) staleness(buckets []bucket, most int64) Panel {
 	all := []line[bucket]{
-		{"mean", "a", func(b bucket) float64 {
+		{"mean", "value", func(b bucket) float64 {
 			return b.mean(func(s *runhistory.Step) float64 { return s.StalenessMean })
 		}},
-		{"max", "b", func(b bucket) float64 {
+		{"max", "soft", func(b bucket) float64 {
 			return b.max(func(s *runhistory.Step) float64 { return float64(s.StalenessMax) })
 		}}}
 	return w.draw(plot{id: "staleness", title: "Staleness of what was trained on", unit: "versions",
@@ -71,7 +71,7 @@ func (w Window) staleness(buckets []bucket, most int64) Panel {
 }
 
 func (w Window) zeroVariance(buckets []bucket) Panel {
-	all := []line[bucket]{{"zero-variance groups", "f", func(b bucket) float64 {
+	all := []line[bucket]{{"zero-variance groups", "other", func(b bucket) float64 {
 		zero, groups := 0, 0
 		for _, s := range b.steps {
 			zero, groups = zero+s.ZeroVariance, groups+s.Groups
@@ -94,10 +94,10 @@ func (w Window) gameLengths(buckets []bucket) Panel {
 		return math.NaN()
 	}
 	all := []line[bucket]{
-		{"mean", "a", func(b bucket) float64 {
+		{"mean", "value", func(b bucket) float64 {
 			return played(b.mean(func(s *runhistory.Step) float64 { return s.LengthMean }))
 		}},
-		{"longest", "b", func(b bucket) float64 {
+		{"longest", "soft", func(b bucket) float64 {
 			return played(b.max(func(s *runhistory.Step) float64 { return float64(s.LengthMax) }))
 		}}}
 	return w.draw(plot{id: "game-lengths", title: "Length of the games that were trained on", says: "In phases.",
