@@ -197,7 +197,9 @@ func (v *Run) told(says func(alarm string) bool) bool {
 
 // same reports whether two texts differ in nothing but figures, which age, and being a sentence.
 func same(a, b string) bool {
-	words := func(text string) string { return strings.TrimSuffix(strings.Join(strings.FieldsFunc(text, digit), ""), ".") }
+	words := func(text string) string {
+		return strings.TrimSuffix(strings.Join(strings.FieldsFunc(text, digit), ""), ".")
+	}
 	return strings.EqualFold(words(a), words(b))
 }
 
