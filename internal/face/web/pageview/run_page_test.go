@@ -166,7 +166,8 @@ func TestRunOf(t *testing.T) {
 	}
 	v := tabs[OverviewTab]
 	in.Tab, in.Report = OverviewTab, &diagnosis.Report{Severity: diagnosis.SeverityStuck,
-		Summary: "No worker is alive for 9 s.", Findings: []diagnosis.Finding{{Text: "No worker is alive for 9 s."}, {Text: "Engines are slow."}}}
+		Summary: "No worker is alive for 9 s.", Findings: []diagnosis.Finding{
+			{Text: "No worker is alive for 9 s."}, {Text: "Engines are slow."}}}
 	again := RunOf(in)
 	if !again.Told || v.Told || len(again.Findings) != 1 || again.StateClass != "bad" {
 		t.Errorf("what the alarm says is told again: %v, %v, %d findings; the run is %s", again.Told, v.Told,
