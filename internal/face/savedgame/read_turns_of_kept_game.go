@@ -1,6 +1,7 @@
 package savedgame
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -98,16 +99,44 @@ func inOrder(trajectories []rollout.Trajectory) []agentTurn {
 			at++
 		}
 	}
-	number := map[string]int{}
+	count, number := 0, map[string]int{}
 	for i, name := range phases {
 		number[name] = i
 	}
 	var turns []agentTurn
 	for i := range trajectories {
+		count += len(trajectories[i].Turns)
 		for k := range trajectories[i].Turns {
 			turns = append(turns, agentTurn{&trajectories[i].Turns[k], trajectories[i].Agent})
 		}
 	}
+	if len(trajectories) > 1 && len(phases) == count {
+		return byTurns(trajectories)
+	}
 	slices.SortStableFunc(turns, func(a, b agentTurn) int { return number[a.Phase] - number[b.Phase] })
+	return turns
+}
+
+// byTurns lists the turns of agents of whom no two decide in one phase, as where they move by turns: each agent's first,
+// then each agent's second. Who has more of them, or else began with less to read, began.
+func byTurns(trajectories []rollout.Trajectory) []agentTurn {
+	order := slices.Clone(trajectories)
+	first := func(t rollout.Trajectory) int {
+		if len(t.Turns) == 0 {
+			return 0
+		}
+		return len(t.Turns[0].PromptTokenIDs)
+	}
+	slices.SortStableFunc(order, func(a, b rollout.Trajectory) int {
+		return cmp.Or(len(b.Turns)-len(a.Turns), first(a)-first(b))
+	})
+	var turns []agentTurn
+	for k := 0; len(order) > 0 && k < len(order[0].Turns); k++ {
+		for i := range order {
+			if k < len(order[i].Turns) {
+				turns = append(turns, agentTurn{&order[i].Turns[k], order[i].Agent})
+			}
+		}
+	}
 	return turns
 }

@@ -26,6 +26,7 @@ type Panel struct {
 	Guides      []Guide
 	Flags       []Flag
 	Ticks       []PanelTick
+	Cut         bool // the axis ends below a few values far above the others, which are marked
 }
 
 // Layer is one part of every column.
@@ -99,7 +100,7 @@ func (p Panel) WriteSVG(w io.Writer) error {
 	plot := float64(p.Height - panelTop - panelBottom)
 	low, high := p.values()
 	cut, beyond := p.outliers()
-	if beyond {
+	if beyond = beyond && p.Cut; beyond {
 		high = cut
 		for _, g := range p.Guides {
 			high = max(high, g.At)

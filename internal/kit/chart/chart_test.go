@@ -86,7 +86,7 @@ func TestOutliersAreCutOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := chart.Panel{To: 60, Guides: []chart.Guide{{At: tt.guide}}}
+			p := chart.Panel{To: 60, Cut: true, Guides: []chart.Guide{{At: tt.guide}}}
 			for i := range tt.count {
 				height := 10.0
 				if i < tt.high {

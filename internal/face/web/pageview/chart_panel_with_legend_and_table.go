@@ -86,6 +86,7 @@ type plot struct {
 	beside                []string // columns of the table that are not drawn
 	interval              bool     // of the line: from the first column beside it to the second
 	stairs                bool     // a line holds its value for the whole of a stretch
+	cut                   bool     // one value far above the others does not flatten them
 	parts                 []stretch
 	flags                 []chart.Flag
 	guides                []chart.Guide
@@ -108,7 +109,7 @@ func (w Window) draw(of plot) Panel {
 	}
 	p.Table.Columns = append(p.Table.Columns, of.beside...)
 	c := chart.Panel{From: sec(w.From), To: sec(w.To), Ticks: w.ticks(), Height: of.height, Flags: of.flags,
-		Guides: of.guides, Description: p.Title + ". " + p.Says + " The table below has its values."}
+		Guides: of.guides, Cut: of.cut, Description: p.Title + ". " + p.Says + " The table below has its values."}
 	for _, l := range of.layers {
 		c.Layers = append(c.Layers, chart.Layer{Name: l.Name, Class: l.Class})
 	}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace/internal/face/tablerow"
+	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -47,15 +49,18 @@ func runFigures(in RunInput) []Figure {
 		figures = append(figures, now, Figure{Name: "trainer waits", Value: units.Percent(l.Starved),
 			Tip: "share of the step time", Note: "of the step time", Class: Graded(l.Starved)})
 	}
-	figures = append(figures, bufferFigure(b, s.Spec.Buffer.Depth*s.Spec.Buffer.GroupsPerStep))
+	if !s.State.Over() {
+		figures = append(figures, bufferFigure(b, s.Spec.Buffer.Depth*s.Spec.Buffer.GroupsPerStep))
+	}
 	if n := len(in.History.Steps); n > 0 {
 		last := in.History.Steps[n-1]
+		input, output := trainedRates(in.History.Steps[max(0, n-recentSteps):])
 		hours, tip := cost(in.History.Steps)
 		figures = append(figures, Figure{Name: "staleness", Value: units.Number(last.StalenessMean),
 			Tip:  "of the last batch, in policy versions",
 			Note: fmt.Sprintf("max %d of %d allowed", last.StalenessMax, s.Spec.Buffer.MaxStaleness)},
-			Figure{Name: "output", Value: Rate(last.OutputTPS), Tip: "of this run's requests in the last step",
-				Note: Rate(last.InputTPS) + " in"},
+			Figure{Name: "trained output", Value: Rate(output), Note: Rate(input) + " in",
+				Tip: "tokens of the games that were trained on, over the time of the latest steps"},
 			Figure{Name: "engine hours", Value: hours, Tip: tip})
 	}
 	if in.Report != nil && in.Report.Goodput > 0 {
@@ -68,12 +73,22 @@ func runFigures(in RunInput) []Figure {
 		figures = append(figures, Figure{Name: "dropped groups", Value: Count(int64(b.Dropped)),
 			Tip: "failed, cancelled or too stale"})
 	}
-	if f := in.View.Fleet; f != nil {
+	if f := in.View.Fleet; f != nil && !s.State.Over() {
 		figures = append(figures, Figure{Name: "fleet busy", Value: units.Percent(f.BusyShare),
 			Tip:  "all engines, for all runs, in the last minute",
 			Note: fmt.Sprintf("of %s engines", units.Number(f.Engines))})
 	}
 	return figures
+}
+
+// trainedRates is the tokens of what steps trained on, per second of these.
+func trainedRates(steps []runhistory.Step) (input, output float64) {
+	sec := 0.0
+	var tokens rollout.Usage
+	for _, s := range steps {
+		sec, tokens = sec+s.Sec, tokens.Add(s.Tokens)
+	}
+	return units.Share(float64(tokens.InputTokens), sec), units.Share(float64(tokens.OutputTokens), sec)
 }
 
 // bufferFigure is where a run's groups are.

@@ -46,7 +46,7 @@ func (w Window) stepTime(buckets []bucket, flags []chart.Flag) Panel {
 			all = append(all, line[bucket]{phaseName(phase), string(phase), of})
 		}
 	}
-	p := plot{id: "step-time", whole: true, height: 240, unit: "s", flags: flags, title: "Step time by phase",
+	p := plot{id: "step-time", whole: true, cut: true, height: 240, unit: "s", flags: flags, title: "Step time by phase",
 		says: "Each column is a step, or the mean of several. Marks above are what happened: publications, changes, " +
 			"engines, failures, and jumps that the diagnosis found.", layers: legends(all), beside: []string{"step"}}
 	if slices.ContainsFunc(buckets, func(b bucket) bool { return len(b.steps) > 1 }) {
@@ -100,8 +100,8 @@ func (w Window) gameLengths(buckets []bucket) Panel {
 		{"longest", "soft", func(b bucket) float64 {
 			return played(b.max(func(s *runhistory.Step) float64 { return float64(s.LengthMax) }))
 		}}}
-	return w.draw(plot{id: "game-lengths", title: "Length of the games that were trained on", says: "In phases.",
-		unit: "phases", lines: legends(all), parts: overSteps(buckets, all)})
+	return w.draw(plot{id: "game-lengths", cut: true, title: "Length of the games that were trained on",
+		says: "In phases.", unit: "phases", lines: legends(all), parts: overSteps(buckets, all)})
 }
 
 // around is the stretch that a point of a chart is pointed at by.
