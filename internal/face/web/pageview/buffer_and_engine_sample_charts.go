@@ -157,8 +157,8 @@ func (w Window) enginePanels(id rollout.EngineID, fleet runhistory.Facts) []Pane
 		line[*runhistory.Load]{"prefix cache hits", "soft", func(l *runhistory.Load) float64 {
 			return 100 * l.PrefixHitShare
 		}})
-	add(plot{id: "request-time", cut: true, title: "Time of a request", unit: "s", says: "Mean of the requests answered, in the " +
-		"engine and before that in the dispatcher's queue."},
+	add(plot{id: "request-time", cut: true, title: "Time of a request", unit: "s", says: "Mean of the requests " +
+		"answered, in the engine and before that in the dispatcher's queue."},
 		line[*runhistory.Load]{"in the engine", "engine", func(l *runhistory.Load) float64 { return l.RequestSec }},
 		line[*runhistory.Load]{"in dispatch", "queue", func(l *runhistory.Load) float64 { return l.QueueSec }})
 	return withValues(panels)
