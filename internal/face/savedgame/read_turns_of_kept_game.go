@@ -117,7 +117,7 @@ func inOrder(trajectories []rollout.Trajectory) []agentTurn {
 	return turns
 }
 
-// byTurns lists the turns of agents of whom no two decide in one phase, as where they move by turns: each agent's first,
+// byTurns lists the turns of agents of whom no two decide in one phase, as where they move by turns: each one's first,
 // then each agent's second. Who has more of them, or else began with less to read, began.
 func byTurns(trajectories []rollout.Trajectory) []agentTurn {
 	order := slices.Clone(trajectories)
