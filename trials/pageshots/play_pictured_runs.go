@@ -192,6 +192,9 @@ func (d *dev) troubledPages(ctx context.Context) ([]page, error) {
 			return nil, fmt.Errorf("no game with %s", find.query)
 		}
 	}
+	for _, tab := range []string{"curve", "steps", "games", "events", "spec"} {
+		pages = append(pages, page{run + "/" + tab, "run-" + tab})
+	}
 	pages = append(pages, page{run, "run"}, page{"/", "overview"}, page{run + "/do/pause", "pause"},
 		page{fmt.Sprintf("%s/steps/%d", run, stepLost+4), "step"})
 	var fleet struct {
