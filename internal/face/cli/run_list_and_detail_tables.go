@@ -126,11 +126,14 @@ func (s *session) showLists(v *tablerow.Run) error {
 			return err
 		}
 	}
-	if len(v.Waits) == 0 {
+	waits := slices.DeleteFunc(slices.Clone(v.Waits), func(w api.Wait) bool { // for what an alarm says above
+		return slices.ContainsFunc(v.Alarms, func(a runstatus.Alarm) bool { return strings.HasPrefix(w.Detail, a.Text) })
+	})
+	if len(waits) == 0 {
 		return nil
 	}
 	fmt.Fprintln(s.Stdout)
-	return s.write(waitsTable(v.Waits, s.now()))
+	return s.write(waitsTable(waits, s.now()))
 }
 
 // slowestLoad is the engine that took longest to load a policy.
