@@ -29,12 +29,9 @@ func Count(n int64) string {
 // SignedPercent is a share as a change: "+10 %".
 func SignedPercent(share float64) string { return fmt.Sprintf("%+.0f %%", math.Round(100*share)+0) }
 
-// Graded is how grave a share is that should be small.
+// Graded is how grave a share is that should be small: it is worth a look, and never red, which alarms are.
 func Graded(share float64) tablerow.Grade {
-	switch {
-	case share >= 0.2:
-		return tablerow.Bad
-	case share >= 0.05:
+	if share >= 0.05 {
 		return tablerow.Warn
 	}
 	return tablerow.Plain

@@ -62,7 +62,7 @@ func (w Window) staleness(buckets []bucket, most int64) Panel {
 		{"mean", "value", func(b bucket) float64 {
 			return b.mean(func(s *runhistory.Step) float64 { return s.StalenessMean })
 		}},
-		{"max", "soft", func(b bucket) float64 {
+		{"max", "other", func(b bucket) float64 {
 			return b.max(func(s *runhistory.Step) float64 { return float64(s.StalenessMax) })
 		}}}
 	return w.draw(plot{id: "staleness", title: "Staleness of what was trained on", unit: "versions",
@@ -97,7 +97,7 @@ func (w Window) gameLengths(buckets []bucket) Panel {
 		{"mean", "value", func(b bucket) float64 {
 			return played(b.mean(func(s *runhistory.Step) float64 { return s.LengthMean }))
 		}},
-		{"longest", "soft", func(b bucket) float64 {
+		{"longest", "other", func(b bucket) float64 {
 			return played(b.max(func(s *runhistory.Step) float64 { return float64(s.LengthMax) }))
 		}}}
 	return w.draw(plot{id: "game-lengths", cut: true, title: "Length of the games that were trained on",
