@@ -81,6 +81,7 @@ func assemble(in CommitInput, episodes []rollout.Episode, now time.Time) rollout
 		Failed:     plan.Samples + plan.Oversample - in.Cancelled - len(episodes),
 		Cancelled:  in.Cancelled,
 		Counts:     map[string]int64{},
+		Orders:     map[rollout.Order]int{},
 		Times:      rollout.GroupTimes{LaunchedAt: plan.LaunchedAt, ReadyAt: now},
 	}
 	asked := false
@@ -95,6 +96,9 @@ func assemble(in CommitInput, episodes []rollout.Episode, now time.Time) rollout
 		g.Phases = append(g.Phases, ep.Phases)
 		for name, n := range ep.Counts {
 			g.Counts[name] += n
+		}
+		if ep.Order != "" {
+			g.Orders[ep.Order]++
 		}
 		if g.Times.StartedAt.IsZero() || ep.StartedAt.Before(g.Times.StartedAt) {
 			g.Times.StartedAt = ep.StartedAt

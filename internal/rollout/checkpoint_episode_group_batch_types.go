@@ -25,6 +25,8 @@ type Episode struct {
 	Attempts     int          `json:"attempts"`
 	// Counts are the environment's own, such as orders by validity, summed over the phases.
 	Counts map[string]int64 `json:"counts,omitempty"`
+	// Order is who ended before whom, where the environment tells it and players differ; known when the game is over.
+	Order Order `json:"order,omitempty"`
 }
 
 // GroupTimes is when a group was where.
@@ -52,6 +54,8 @@ type Group struct {
 	Trajectories []Trajectory  `json:"trajectories"`
 	// Counts are Episode.Counts, summed. Like Cancelled they are for the step's record, and not kept with the group.
 	Counts map[string]int64 `json:"-"`
+	// Orders counts the games by who ended before whom, where that is known; for the step's record, too.
+	Orders map[Order]int `json:"-"`
 }
 
 // Batch is the groups claimed for one step: the same groups whenever the step is claimed again.

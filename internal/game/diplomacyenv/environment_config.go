@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/diplomacy"
 	"github.com/millrace/millrace/internal/game/diplomacyenv/bot"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Kind is the name of this environment in a run spec.
@@ -163,7 +164,7 @@ func (c Config) Validate() error {
 
 // fixedPolicy is the name of the fixed policy that an opponent is, if it is one.
 func fixedPolicy(opponent bot.Name) (name string, ok bool) {
-	if name, ok = strings.CutPrefix(string(opponent), "policy:"); !ok {
+	if name, ok = strings.CutPrefix(string(opponent), rollout.PlayedByPolicy); !ok {
 		return "", false
 	}
 	return name, true

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/game/diplomacyenv/bot"
 	"github.com/millrace/millrace/internal/game/diplomacyenv/orderlang"
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 // The counters of an Outcome.
@@ -236,6 +237,20 @@ const (
 	CountPlayed = "played_phases" // from the fork on
 	CountSolo   = "solo"
 )
+
+// Seats compares all powers by the reward that the learners earn.
+func (g *game) Seats() []rollout.Seat {
+	seats := make([]rollout.Seat, len(g.env.learns))
+	for p := range seats {
+		player := string(g.env.opponent[p])
+		if name := g.env.policy[p]; name != "" {
+			player = rollout.PlayedByPolicy + name
+		}
+		power := diplomacy.Power(p)
+		seats[p] = rollout.Seat{Place: g.env.m.PowerName(power), Player: player, Score: g.rewardTally.total(g.state, power)}
+	}
+	return seats
+}
 
 // Result rewards the learners.
 func (g *game) Result() (episode.Result, error) {

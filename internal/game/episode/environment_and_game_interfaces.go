@@ -73,6 +73,14 @@ type Game interface {
 	Result() (Result, error)
 }
 
+// Seated is a Game whose players can be compared by how they ended.
+type Seated interface {
+	Game
+	// Seats is who played where, and their scores; only when Done. The player of a learner is empty, that of a fixed
+	// policy "policy:NAME".
+	Seats() []rollout.Seat
+}
+
 // Awaited is a Game in which somebody outside decides when a phase begins, and what is asked in it.
 type Awaited interface {
 	Game

@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,22 @@ func finish(plan Plan, env *stage, game Game, ep rollout.Episode) (rollout.Episo
 		if err := t.Validate(); err != nil {
 			return ep, rollout.Fail(rollout.Retryable, rollout.CodeBadTurn, err)
 		}
+	}
+	if seated, ok := game.(Seated); ok {
+		var seats []rollout.Seat
+		if err := env.call("seats", func() error { seats = seated.Seats(); return nil }); err != nil {
+			return ep, fmt.Errorf("episode %s: %w", plan.Ref, err)
+		}
+		for i := range seats {
+			s := &seats[i]
+			s.Player = cmp.Or(s.Player, plan.Version.Player())
+			if name, fixed := strings.CutPrefix(s.Player, rollout.PlayedByPolicy); fixed {
+				if _, version := rollout.VersionOfPlayer(name); version { // that the league drew
+					s.Player = name
+				}
+			}
+		}
+		ep.Order = rollout.OrderOf(seats)
 	}
 	ep.Truncated = result.Truncated
 	count(&ep, result.Counts)

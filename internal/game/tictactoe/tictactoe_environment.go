@@ -257,6 +257,18 @@ func (g *game) Checkpoint() ([]byte, error) {
 	return json.Marshal(position{Moves: g.moves, Opening: g.opening, Seed: g.seed})
 }
 
+// Seats compares X and O; where two learners play, they are one player.
+func (g *game) Seats() []rollout.Seat {
+	x, o := 0.5, 0.5
+	switch g.winner() {
+	case 'X':
+		x, o = 1, 0
+	case 'O':
+		x, o = 0, 1
+	}
+	return []rollout.Seat{{Place: "X", Score: x}, {Place: "O", Player: g.opponent, Score: o}}
+}
+
 // Result rewards the learners.
 func (g *game) Result() (episode.Result, error) {
 	if !g.Done() {

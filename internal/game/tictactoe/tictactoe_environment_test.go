@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/rollout"
 )
 
 func newGame(t testing.TB, opening int, seed int64) (*Env, episode.Game) {
@@ -275,6 +276,10 @@ func TestPolicyOpponent(t *testing.T) {
 		if g.Done() {
 			break
 		}
+	}
+	seats := []rollout.Seat{{Place: "X", Player: "", Score: 1}, {Place: "O", Player: "policy:frozen", Score: 0}}
+	if got := g.(episode.Seated).Seats(); !slices.Equal(got, seats) {
+		t.Errorf("seats %v, want %v", got, seats)
 	}
 	result, err := g.Result()
 	if err != nil || len(result.Rewards) != 1 {

@@ -97,6 +97,7 @@ type Results struct {
 	PromptTokens int64                       `json:"prompt_tokens,omitempty"` // of the sequences
 	OutputTokens int64                       `json:"output_tokens,omitempty"`
 	Tally        Tally                       `json:"tally,omitzero"`
+	Orders       map[rollout.Order]int       `json:"orders,omitempty"` // games by who ended before whom
 }
 
 // VersionResults is the results of one version's games.
@@ -114,9 +115,17 @@ func (r Results) Add(o Results) Results {
 			agents[name] = of.Add(agents[name])
 		}
 	}
+	orders := r.Orders
+	if len(o.Orders) > 0 {
+		orders = maps.Clone(o.Orders)
+		for order, n := range r.Orders {
+			orders[order] += n
+		}
+	}
 	return Results{r.Reward.Add(o.Reward), agents, r.Groups + o.Groups, r.ZeroVariance + o.ZeroVariance,
 		r.Unusable + o.Unusable, r.Phases + o.Phases, max(r.Longest, o.Longest), r.Lengths + o.Lengths,
-		r.Sequences + o.Sequences, r.PromptTokens + o.PromptTokens, r.OutputTokens + o.OutputTokens, r.Tally.Add(o.Tally)}
+		r.Sequences + o.Sequences, r.PromptTokens + o.PromptTokens, r.OutputTokens + o.OutputTokens,
+		r.Tally.Add(o.Tally), orders}
 }
 
 // results is those of one group.
@@ -124,7 +133,8 @@ func (g *GroupView) results() Results {
 	rewards := numbers(g.Rewards)
 	r := Results{Reward: stat.OneGroup(rewards), Groups: 1, Unusable: len(g.Rewards) - len(rewards),
 		Lengths: len(g.Phases), Sequences: g.Trained.Sequences, PromptTokens: g.Trained.PromptTokens.Sum,
-		OutputTokens: g.Trained.CompletionTokens.Sum, Tally: g.Tally}
+		OutputTokens: g.Trained.CompletionTokens.Sum, Tally: g.Tally,
+		Orders: g.Orders}
 	if g.ZeroVariance {
 		r.ZeroVariance = 1
 	}

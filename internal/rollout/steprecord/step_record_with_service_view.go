@@ -127,13 +127,15 @@ type GroupView struct {
 	Tally        Tally                `json:"tally,omitzero"`
 	// Trained is what of it is trained on, in numbers.
 	Trained TrainedOn `json:"trained,omitzero"`
+	// Orders counts its games by who ended before whom, where players differ.
+	Orders map[rollout.Order]int `json:"orders,omitempty"`
 }
 
 // ViewOf is a group without its tokens.
 func ViewOf(g *rollout.Group) GroupView {
 	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases,
 		rollout.HasZeroVariance(g.Trajectories), gameRewards(g.Trajectories), agentRewards(g.Trajectories), tallyOf(g),
-		trainedOn(g.Trajectories)}
+		trainedOn(g.Trajectories), g.Orders}
 }
 
 // gameRewards is the mean reward of each game's trajectories, in the order of the samples.

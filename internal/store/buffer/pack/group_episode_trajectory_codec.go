@@ -3,6 +3,7 @@ package pack
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -69,8 +70,20 @@ func (w *writer) episodeHead(e *rollout.Episode) {
 	w.float(e.QueueSec)
 	w.usage(e.Usage)
 	w.int(int64(e.Attempts))
-	w.counts(e.Counts)
+	counts := e.Counts
+	if e.Order != "" {
+		counts = maps.Clone(counts)
+		if counts == nil {
+			counts = map[string]int64{}
+		}
+		counts[orderCount+string(e.Order)] = 1
+	}
+	w.counts(counts)
 }
+
+// orderCount begins the name, among an episode's counts, that is its order: records that were written before there were
+// orders are read as ever.
+const orderCount = "order: "
 
 func (r *reader) episode() rollout.Episode {
 	e := r.episodeHead()
@@ -94,6 +107,15 @@ func (r *reader) episodeHead() rollout.Episode {
 	e.Usage = r.usage()
 	e.Attempts = int(r.int())
 	e.Counts = r.counts()
+	for name := range e.Counts {
+		if order, is := strings.CutPrefix(name, orderCount); is {
+			e.Order = rollout.Order(order)
+			delete(e.Counts, name)
+		}
+	}
+	if len(e.Counts) == 0 {
+		e.Counts = nil
+	}
 	return e
 }
 

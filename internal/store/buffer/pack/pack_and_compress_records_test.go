@@ -62,7 +62,7 @@ func TestEveryFieldIsPacked(t *testing.T) {
 	g, ep := &rollout.Group{}, rollout.Episode{}
 	fill(reflect.ValueOf(g).Elem(), new(int64))
 	fill(reflect.ValueOf(&ep).Elem(), new(int64))
-	g.Cancelled, g.Counts = 0, nil // for the step's record only
+	g.Cancelled, g.Counts, g.Orders = 0, nil, nil // for the step's record only
 
 	packed, err := pack.Group(g)
 	if err != nil {
