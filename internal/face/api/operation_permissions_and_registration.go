@@ -83,6 +83,7 @@ func (s *Server) registerOperations() {
 	answered(s, "list-steps", s.listSteps)
 	answered(s, "show-step", s.showStep)
 	answered(s, "show-curve", s.showCurve)
+	answered(s, "show-ratings", s.showRatings)
 	answered(s, "publish-policy", s.publish)
 	answered(s, "list-policies", s.listPolicies)
 	answered(s, "show-policy", s.showPolicy)
