@@ -15,6 +15,8 @@ type GroupEnd struct {
 	Code rollout.Code     `json:"code,omitempty"` // why it was dropped; empty when it is ready
 	// the group had several games, all with the same rewards
 	ZeroVariance bool `json:"zero_variance,omitempty"`
+	// share of the games in which the learner ended before the opponent that the league drew
+	Score *float64 `json:"score,omitempty"`
 }
 
 // CommitInput names the games that a group is made of.
@@ -42,7 +44,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	group := assemble(in, episodes, a.Now())
 	zeroVariance := len(episodes) > 1 && rollout.HasZeroVariance(group.Trajectories)
 	if plan.ZeroVariance.Drops(len(episodes), zeroVariance) {
-		return GroupEnd{Seq: plan.Ref.Seq, Code: rollout.CodeZeroVariance, ZeroVariance: true},
+		return GroupEnd{Seq: plan.Ref.Seq, Code: rollout.CodeZeroVariance, ZeroVariance: true, Score: score(plan, group)},
 			a.discard(ctx, plan.Ref, rollout.CodeZeroVariance, group.Phases)
 	}
 	commit, err := a.Buffer.CommitGroup(ctx, &group)
@@ -56,7 +58,22 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 	if commit.Dropped != "" {
 		return GroupEnd{Seq: plan.Ref.Seq, Code: commit.Dropped}, nil
 	}
-	return GroupEnd{Seq: plan.Ref.Seq, ZeroVariance: zeroVariance}, nil
+	return GroupEnd{Seq: plan.Ref.Seq, ZeroVariance: zeroVariance, Score: score(plan, group)}, nil
+}
+
+// score is the group's result against the opponent that the league drew, as far as it is known.
+func score(plan GroupPlan, g rollout.Group) *float64 {
+	sum, games := 0.0, 0
+	for order, n := range g.Orders {
+		if share, met := order.Score(plan.Version.Player(), plan.Opponent); met {
+			sum, games = sum+share*float64(n), games+n
+		}
+	}
+	if games == 0 {
+		return nil
+	}
+	mean := sum / float64(games)
+	return &mean
 }
 
 // finished is the games that the group is made of, as far as they are left.

@@ -25,7 +25,8 @@ type GroupPlan struct {
 	Model       string                `json:"model"` // as engines serve this version
 	Version     rollout.PolicyVersion `json:"policy_version"`
 	Refresh     runspec.PolicyRefresh `json:"policy_refresh,omitempty"`
-	Fixed       map[string]string     `json:"fixed,omitempty"` // models of the fixed policies, by name
+	Fixed       map[string]string     `json:"fixed,omitempty"`    // models of the fixed policies, by name
+	Opponent    string                `json:"opponent,omitempty"` // player that the run's league drew
 	Sampling    rollout.Sampling      `json:"sampling"`
 	Timeouts    runspec.Timeouts      `json:"timeouts"`
 	LaunchedAt  time.Time             `json:"launched_at"`

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/millrace/millrace/internal/engine/fleet"
@@ -65,18 +64,17 @@ func (a *Activities) wantAgain(ctx context.Context, in RestoreInput) error {
 	return nil
 }
 
-// unwantRetired retires again what the run has retired. Versions are retired in their order: older ones than the
-// oldest that serves are retired, too, though the run has forgotten them.
+// unwantRetired retires again what the run has retired, and may have forgotten since: of versions that are not too new
+// for it, it knows all that are not retired.
 func (a *Activities) unwantRetired(ctx context.Context, status runstatus.RunStatus) error {
-	oldest := rollout.PolicyVersion(math.MaxInt64)
+	known := map[rollout.PolicyVersion]bool{}
 	var names []string
 	for _, p := range status.Policies {
+		known[p.Version] = true
 		switch p.State {
-		case runstatus.PolicyServing:
-			oldest = min(oldest, p.Version)
 		case runstatus.PolicyRetired:
 			names = append(names, p.Adapter)
-		case runstatus.PolicyLoading, runstatus.PolicyRejected: // not needed
+		case runstatus.PolicyServing, runstatus.PolicyLoading, runstatus.PolicyRejected: // not retired
 		}
 	}
 	wanted, err := a.Fleet.Wanted(ctx)
@@ -84,7 +82,7 @@ func (a *Activities) unwantRetired(ctx context.Context, status runstatus.RunStat
 		return err
 	}
 	for _, w := range wanted {
-		if w.Run == status.Spec.Name && w.Version > 0 && w.Version < oldest && oldest != math.MaxInt64 {
+		if w.Run == status.Spec.Name && w.Version > 0 && w.Version < status.PolicyVersion && !known[w.Version] {
 			names = append(names, w.Name)
 		}
 	}

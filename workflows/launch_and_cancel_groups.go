@@ -57,7 +57,7 @@ func (r *run) start(ctx workflow.Context, g runmachine.Group) workflow.ChildWork
 
 func (r *run) input(ctx workflow.Context, g runmachine.Group) GroupInput {
 	in := GroupInput{
-		Plan: r.plan(r.ref(g.Seq), g.Version, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
+		Plan: r.plan(g, workflow.Now(ctx)), Run: workflow.GetInfo(ctx).WorkflowExecution.ID,
 		Games: r.ids.Queues().Of(r.given.Name).Games,
 	}
 	in.GameLot = perTask(in)
@@ -72,17 +72,25 @@ func (r *run) watch(ctx workflow.Context, seq rollout.GroupSeq, group workflow.C
 	})
 }
 
-func (r *run) plan(ref rollout.GroupRef, v rollout.PolicyVersion, now time.Time) activities.GroupPlan {
-	spec := r.machine.Spec
+func (r *run) plan(g runmachine.Group, now time.Time) activities.GroupPlan {
+	spec, ref, v := r.machine.Spec, r.ref(g.Seq), g.Version
 	fixed := map[string]string{} // models of the fixed policies, by name
 	for _, p := range spec.Policies {
 		fixed[p.Name] = p.Model(spec.Name, spec.Model)
+	}
+	environment := spec.Environment
+	if version, is := rollout.VersionOfPlayer(g.Opponent); is {
+		fixed[g.Opponent] = spec.ModelOf(version)
+		environment = environment.Against(rollout.PlayedByPolicy + g.Opponent)
+	} else if g.Opponent != "" {
+		environment = environment.Against(g.Opponent)
 	}
 	return activities.GroupPlan{
 		Ref:         ref,
 		Seed:        groupSeed(spec.Seed, ref.Seq),
 		GroupSpec:   spec.Group,
-		Environment: spec.Environment,
+		Environment: environment,
+		Opponent:    g.Opponent,
 		Model:       spec.ModelOf(v),
 		Version:     v,
 		Refresh:     spec.PolicyRefresh,

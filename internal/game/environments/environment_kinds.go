@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/game/promptset"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
@@ -60,24 +61,41 @@ func ValidateOptions() map[string]func(json.RawMessage) error {
 	validators := map[string]func(json.RawMessage) error{}
 	for name, kind := range kinds {
 		validators[name] = func(o json.RawMessage) error {
-			_, err := kind.build(o)
+			_, err := kind.build(anyOpponent(o))
 			return err
 		}
 	}
 	return validators
 }
 
-// CheckOpponents checks that the fixed policies that a spec's environment names are among its own.
+// anyOpponent has version 0 play where the league draws who does, so that the rest of the options can be judged.
+func anyOpponent(options json.RawMessage) json.RawMessage {
+	return runspec.Environment{Options: options}.Against(rollout.PlayedByPolicy + firstVersion).Options
+}
+
+var firstVersion = rollout.PolicyVersion(0).Player()
+
+// CheckOpponents checks that the fixed policies that a spec's environment names are among its own, and that it knows
+// the league's bot.
 func CheckOpponents(name string, spec runspec.Spec) error {
-	env, err := kinds[spec.Environment.Kind].build(spec.Environment.Options)
+	build := kinds[spec.Environment.Kind].build
+	env, err := build(anyOpponent(spec.Environment.Options))
 	if err != nil {
 		return fmt.Errorf("%s: environment: %w", name, err)
+	}
+	if spec.League.Bot != "" {
+		if _, err := build(spec.Environment.Against(spec.League.Bot).Options); err != nil {
+			return fmt.Errorf("%s: league.bot: %w", name, err)
+		}
 	}
 	opposed, ok := env.(episode.Opposed)
 	if !ok {
 		return nil
 	}
 	for _, policy := range opposed.Policies() {
+		if policy == firstVersion && spec.Environment.HasLeague() {
+			continue
+		}
 		if !slices.ContainsFunc(spec.Policies, func(p runspec.FixedPolicy) bool { return p.Name == policy }) {
 			return fmt.Errorf("%s: environment: opponent policy:%s is not among the run's policies; "+
 				"add {name: %s, path: ...} to policies, without path for the base model", name, policy, policy)
@@ -94,6 +112,7 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 func Builder(dial openenv.Control, mail external.Mail) func(runspec.Environment) (episode.Environment, error) {
 	var kept sync.Map // by kind and options
 	return func(e runspec.Environment) (episode.Environment, error) {
+		e.Options = anyOpponent(e.Options) // a group's plan has its opponent
 		key := e.Kind + " " + string(e.Options)
 		if env, ok := kept.Load(key); ok {
 			return env.(episode.Environment), nil

@@ -25,6 +25,7 @@ type Spec struct {
 	PolicyRefresh PolicyRefresh `json:"policy_refresh,omitempty"`
 	// Policies are fixed policies that an environment may have as opponents.
 	Policies []FixedPolicy `json:"policies,omitempty"`
+	League   League        `json:"league,omitzero"`
 	Dispatch Dispatch      `json:"dispatch"`
 	Timeouts Timeouts      `json:"timeouts"`
 	// Priority is which of several runs gets engines first where scaling may not have as many as all need, the highest
@@ -285,8 +286,10 @@ func (s *Spec) ModelOf(v rollout.PolicyVersion) string {
 }
 
 // Slots is how many adapters an engine must have room for: the versions that may be in use at once, the one being
-// published, and the fixed ones.
-func (s *Spec) Slots() int { return int(s.Buffer.MaxStaleness) + 2 + len(s.FixedAdapters()) }
+// published, the fixed ones, and those of the league.
+func (s *Spec) Slots() int {
+	return int(s.Buffer.MaxStaleness) + 2 + len(s.FixedAdapters()) + s.League.Slots
+}
 
 // Games is how many games the run may have outstanding: those of every group that it keeps queued, in flight or ready.
 func (s Spec) Games() int64 {

@@ -174,8 +174,17 @@ func (c *checker) policies(s *runspec.Spec) {
 		c.fail(s.Adapters.Initial != "" && p.Name == runspec.InitialPolicy, at+".name",
 			"%q is what adapters.initial is called; name the policy otherwise", p.Name)
 		c.adapter(s, at+".path", p.Path)
+		_, version := rollout.VersionOfPlayer(p.Name)
+		c.fail(s.League.Slots > 0 && version, at+".name", "%q is what a version of the league is called; name it otherwise",
+			p.Name)
 		seen[p.Name] = i
 	}
+	c.fail(s.League.Slots == 0 && s.Environment.HasLeague(), "league.slots",
+		"an opponent is %s, and no version is kept for it: set league.slots to at least 1", runspec.LeagueOpponent)
+	c.fail(s.League.Slots > 0 && !s.Environment.HasLeague(), "league.slots",
+		"no opponent in the environment's options is %s: the versions that it keeps would play nowhere",
+		runspec.LeagueOpponent)
+	c.fail(s.League.BotShare > 0 && s.League.Bot == "", "league.bot", "is missing: league.bot_share needs it")
 }
 
 // adapter checks the path of an adapter, where there is one.

@@ -24,6 +24,8 @@ type GroupEnded struct {
 	Seq          rollout.GroupSeq
 	Code         rollout.Code // empty: it is ready
 	ZeroVariance bool         // all its rewards are equal
+	// Score is the share of its games in which the learner ended before the opponent that the league drew; nil: not known.
+	Score *float64
 }
 
 // GroupClosed reports that the workflow of a group that this execution launched is over.

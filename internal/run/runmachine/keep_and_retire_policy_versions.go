@@ -76,11 +76,11 @@ func (r *Run) oldestServing() rollout.PolicyVersion {
 	return oldest
 }
 
-// serving lists the served versions below a bound.
-func (r *Run) serving(below rollout.PolicyVersion) []rollout.PolicyVersion {
+// unneeded lists the served versions below a bound, but those that the league needs.
+func (r *Run) unneeded(below rollout.PolicyVersion) []rollout.PolicyVersion {
 	var out []rollout.PolicyVersion
 	for _, p := range r.Policies {
-		if p.State == runstatus.PolicyServing && p.Version < below {
+		if p.State == runstatus.PolicyServing && p.Version < below && !r.opposes(p.Version) {
 			out = append(out, p.Version)
 		}
 	}
@@ -89,7 +89,7 @@ func (r *Run) serving(below rollout.PolicyVersion) []rollout.PolicyVersion {
 
 // retireUnused lets engines unload the served versions that nothing needs.
 func (m *Machine) retireUnused(next func()) {
-	each(m.serving(m.oldestNeeded()), func(v rollout.PolicyVersion, next func()) {
+	each(m.unneeded(m.oldestNeeded()), func(v rollout.PolicyVersion, next func()) {
 		m.retire(v, func() {
 			m.untold = true
 			next()

@@ -38,6 +38,7 @@ func lawful(t *testing.T, program []byte) []string {
 			Depth: 1 + size>>2%3, GroupsPerStep: 1 + size>>4%3, MaxStaleness: int64(size >> 6), OnStale: runspec.DropStale,
 		},
 	}
+	spec.League = runspec.League{Slots: size % 3, Pool: runspec.LostOpponents}
 	w := newWorld(spec)
 	w.check = func(task Task) { w.checkTask(t, task) }
 	w.twice(t, Began{New: true})
@@ -77,7 +78,8 @@ func (w *world) move(t *testing.T, kind byte, n int, id string) {
 		}
 	case 3:
 		if w.commit(seq); w.groups[seq] == ready && n%4 != 0 {
-			w.twice(t, GroupEnded{Seq: seq, ZeroVariance: n%3 == 0})
+			score := float64(n%5) / 4
+			w.twice(t, GroupEnded{Seq: seq, ZeroVariance: n%3 == 0, Score: &score})
 		}
 	case 4:
 		if at := w.groups[seq]; at == queued || at == inFlight {
@@ -148,11 +150,22 @@ func (w *world) checkTask(t *testing.T, task Task) {
 			if w.launches[g.Seq] > 0 {
 				t.Errorf("group %d is launched twice", g.Seq)
 			}
+			v, is := rollout.VersionOfPlayer(g.Opponent)
+			if p := w.m.Policy(v); is && v > 0 && (p == nil || p.State != runstatus.PolicyServing) {
+				t.Errorf("group %d is launched against version %d, which does not serve", g.Seq, v)
+			}
+			if n := len(w.m.League.Members); n > w.m.Spec.League.Slots {
+				t.Errorf("the league keeps %d versions in %d slots", n, w.m.Spec.League.Slots)
+			}
 		}
 	}
 	if retire, ok := task.(Retire); ok && !w.m.State.Over() {
 		for seq, at := range w.groups {
 			needed := at == queued || at == inFlight || at == ready || at == claimed && w.untrained(seq)
+			plays := at == queued || at == inFlight
+			if v, is := rollout.VersionOfPlayer(w.opponents[seq]); plays && is && v.Adapter("demo") == retire.Adapter {
+				t.Errorf("%s is retired, and plays against group %d, which is %s", retire.Adapter, seq, at)
+			}
 			if needed && w.versions[seq].Adapter("demo") == retire.Adapter {
 				t.Errorf("%s is retired, and group %d, which is %s, needs it", retire.Adapter, seq, at)
 			}

@@ -269,6 +269,9 @@ func (m *Machine) conclude(p *publication, seconds map[rollout.EngineID]float64,
 		return
 	case f == nil:
 		policy.State, policy.Reason = runstatus.PolicyServing, ""
+		if v > m.Version {
+			m.offer(m.Version)
+		}
 		m.Version = max(m.Version, v)
 		m.Failing = 0 // groups may have failed for want of it
 	case f.Code == rollout.Unavailable:

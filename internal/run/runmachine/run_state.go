@@ -56,6 +56,8 @@ type Run struct {
 	Rollbacks int                       `json:"rollbacks,omitempty"`
 	Rollback  *runstatus.Rollback       `json:"rollback,omitempty"` // the latest
 
+	League League `json:"league,omitzero"` // where the spec has one
+
 	// FleetHistory is of the Redis that held the fleet when it was last told what the run needs.
 	FleetHistory string `json:"fleet_history,omitempty"`
 }
@@ -64,6 +66,8 @@ type Run struct {
 type Group struct {
 	Seq     rollout.GroupSeq      `json:"seq"`
 	Version rollout.PolicyVersion `json:"version"`
+	// Opponent is the player of the league that plays against it; empty: none does.
+	Opponent string `json:"opponent,omitempty"`
 }
 
 // NewRun is a run before its first group.
@@ -95,7 +99,7 @@ func (r *Run) plays(seq rollout.GroupSeq) bool {
 
 // launch takes the next sequence number and counts the group as playing.
 func (r *Run) launch() Group {
-	g := Group{Seq: r.NextSeq, Version: r.Version}
+	g := Group{Seq: r.NextSeq, Version: r.Version, Opponent: r.drawOpponent(r.NextSeq)}
 	r.NextSeq++
 	r.Playing = append(r.Playing, g)
 	r.need(g)

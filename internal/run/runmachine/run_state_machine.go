@@ -333,6 +333,7 @@ func (m *Machine) cancel(seqs []rollout.GroupSeq, next func()) {
 // groupEnded takes a group out of play.
 func (m *Machine) groupEnded(ev GroupEnded) {
 	m.learnVariance(ev)
+	m.learnResult(ev.Seq, ev.Score)
 	m.leave(ev.Seq, ev.Code)
 	m.needsSync = true
 	m.untold = m.untold || ev.Code != ""

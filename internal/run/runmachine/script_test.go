@@ -3,6 +3,8 @@ package runmachine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +23,7 @@ import (
 //	start [steps=5 buffer.depth=2 ...] [policy=a] [group_bytes=100] [fail=TASK] [hold=TASK] [told=1]
 //	                       told: the run was told of a serial of an account that it has not confirmed yet
 //	begin 0-2              requests of these groups are dispatched
-//	ready 0-2 [zero_variance] [silent]   they are committed; silent: the run is not told
+//	ready 0-2 [zero_variance] [score=0.5] [silent]   they are committed; silent: the run is not told
 //	dropped 0 code=deadline     they failed
 //	closed 0 [foreign] | gone 0      their workflows ended without a word | cannot be found
 //	claim [silent] | complete [silent]   the trainer's next step
@@ -67,7 +69,12 @@ func play(t *testing.T, w *world, d *datadriven.TestData) {
 		for _, seq := range groupsOf(t, d) {
 			w.commit(seq)
 			if !d.HasArg("silent") {
-				w.event(GroupEnded{Seq: seq, ZeroVariance: d.HasArg("zero_variance")})
+				var score *float64
+				if text := textOf(d, "score", ""); text != "" {
+					score = new(float64)
+					*score, _ = strconv.ParseFloat(text, 64)
+				}
+				w.event(GroupEnded{Seq: seq, ZeroVariance: d.HasArg("zero_variance"), Score: score})
 			}
 		}
 	case "dropped":
@@ -217,10 +224,21 @@ func lateMark(t *testing.T, d *datadriven.TestData) runstatus.Mark {
 func account(m *Machine) string {
 	var playing []string
 	for _, g := range m.Playing {
-		playing = append(playing, fmt.Sprintf("%d@%d", g.Seq, g.Version))
+		text := fmt.Sprintf("%d@%d", g.Seq, g.Version)
+		if g.Opponent != "" {
+			text += ":" + g.Opponent
+		}
+		playing = append(playing, text)
 	}
 	text := fmt.Sprintf("%s: playing %s; ready %s; %d claimed, %d completed; version %d, needed from %d",
 		m.State, strings.Join(playing, " "), spans(m.Ready), m.Claimed, m.Completed, m.Version, m.oldestNeeded())
+	if m.Spec.League.Slots > 0 {
+		text += fmt.Sprintf("; league %v", m.League.Members)
+		for _, player := range slices.Sorted(maps.Keys(m.League.Against)) {
+			against := m.League.Against[player]
+			text += fmt.Sprintf(", %g of %d groups won against %s", against.Score, against.Groups, player)
+		}
+	}
 	if len(m.Failures) > 0 {
 		text += fmt.Sprintf("; dropped %v", m.Failures)
 	}

@@ -48,6 +48,7 @@ type world struct {
 	bytes      int64 // of a group
 	launches   map[rollout.GroupSeq]int
 	versions   map[rollout.GroupSeq]rollout.PolicyVersion
+	opponents  map[rollout.GroupSeq]string
 	check      func(Task) // holds each task against the laws
 	digest     string
 	inspection *Fault
@@ -69,7 +70,8 @@ func newWorld(spec runspec.Spec) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), spec: spec,
 		groups: map[rollout.GroupSeq]place{}, gone: map[rollout.GroupSeq]bool{}, launches: map[rollout.GroupSeq]int{},
-		versions: map[rollout.GroupSeq]rollout.PolicyVersion{}, check: func(Task) {},
+		versions:  map[rollout.GroupSeq]rollout.PolicyVersion{},
+		opponents: map[rollout.GroupSeq]string{}, check: func(Task) {},
 		redis: "redis", confirmed: "redis", mark: runstatus.Mark{Era: 1},
 	}
 	w.m = New(NewRun(spec, w.now))
@@ -183,6 +185,7 @@ func (w *world) do(cmd Command, fails bool) Result {
 		for _, g := range task.Groups {
 			w.launches[g.Seq]++
 			w.versions[g.Seq] = g.Version
+			w.opponents[g.Seq] = g.Opponent
 			w.groups[g.Seq] = queued
 		}
 	case Mirror:

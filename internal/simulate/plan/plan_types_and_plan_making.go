@@ -183,6 +183,9 @@ func (p *Plan) notes(r Request) []string {
 			break
 		}
 	}
+	if r.Setup.League.Slots > 0 {
+		notes = append(notes, "the league is not simulated: its opponents' turns are asked of the learner's version")
+	}
 	if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Unsteady }) {
 		notes = append(notes, "settings marked ~ were still changing at the end of the longest simulation and are not "+
 			"recommended")
