@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/changepoint"
 	"github.com/millrace/millrace/internal/engine/capacity"
-	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
@@ -160,18 +159,6 @@ func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
 	return obs
 }
 
-// flatBeyond is the curve of engines that do no more beyond the loads that were seen; nil where they have room. Engines
-// that are saturated may do a little more or nothing at all there, as their caches and schedulers have it: the loads
-// that were seen do not tell.
-func (s *engineSpeed) flatBeyond() *capacity.Curve {
-	if s.Observations == 0 || !s.IsSaturated() {
-		return nil
-	}
-	c := s.Curve
-	c.Flat = max(s.SeenHigh, s.Load)
-	return &c
-}
-
 // report is the fit as a report has it; nil when nothing was seen.
 func (s *engineSpeed) report() *EngineLoad {
 	if s.Observations == 0 {
@@ -270,26 +257,6 @@ const (
 	// mostOutside is the share of games' time outside of engines from which on workers or environments may be the limit.
 	mostOutside = 0.35
 )
-
-// cachesShrink reports whether groups found less of their prompts in prefix caches the more there was at the engines:
-// with more games in play they find less still.
-func (reg *regime) cachesShrink(m *measurements) bool {
-	var loads, missed []float64
-	for i := range m.recorded {
-		groups := m.recorded[i].view().Groups
-		for j := range groups {
-			if use, load := groups[j].Usage, reg.speed.load(&groups[j]); load > 0 && use.CachedTokens > 0 {
-				loads = append(loads, load)
-				missed = append(missed, 1-float64(use.CachedTokens)/float64(use.InputTokens))
-			}
-		}
-	}
-	if len(loads) < 2*leastBefore {
-		return false
-	}
-	slope, deviation := stat.Slope(loads, missed)
-	return slope > plain*deviation && slope*(stat.Quantile(loads, 0.9)-stat.Quantile(loads, 0.1)) > movedLittle
-}
 
 // outsideShare is the share of the games' time that they spend in their environment.
 func (m *measurements) outsideShare() float64 {

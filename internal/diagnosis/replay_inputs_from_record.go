@@ -41,16 +41,9 @@ type replayModel struct {
 	from           rollout.Step
 	// possible are other curves that the record allows, those of the most saturated and of the freest engines among them.
 	possible []capacity.Curve
-	// flat is the curve if engines that are saturated do no more beyond the loads that were seen; nil: they have room.
-	flat *capacity.Curve
-	// unmeasured: games spend their time outside of the engines, KV caches are nearly full, engines went, or loads of
-	// adapters stop them: what more games at a time do then is in no record.
+	// unmeasured: engines are saturated, KV caches are nearly full, engines went, loads of adapters stop them, or games
+	// spend their time elsewhere: what more games at a time do then is in no record.
 	unmeasured bool
-	shrinking  bool    // prefix caches hold less of each game the more are played
-	blurred    bool    // engines are saturated, and the record does not tell one from another: some may be idle
-	unlike     bool    // engines work in a way that the replay does not know: they are short of adapter slots, or uneven
-	load       float64 // requests in flight at an engine, now
-	doubt      float64 // of the curve, from 0 to 1
 	stepSec    float64 // a step of the last level, as recorded
 }
 
@@ -94,15 +87,8 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	}
 	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
-	p.flat = reg.speed.flatBeyond()
-	p.load = reg.speed.Load
-	p.shrinking = reg.cachesShrink(m)
-	p.unmeasured = p.shrinking || reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
+	p.unmeasured = reg.Resource == EngineSpeed || reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
 		m.fleet.engines < (1-moved)*mostEngines(m) || loadSecPerStep(m) >= minWaitShare*reg.StepSec
-	p.blurred = reg.Resource == EngineSpeed && p.engines > 1 && len(engineSpeeds(m, m.present)) == 0
-	uneven, _ := slowAlways(m, m.present)
-	p.unlike = reg.Resource == AdapterSlots || len(uneven) > 0
-	p.doubt = reg.speed.Doubt()
 	presentFrom := m.steps[m.present[0]].no
 	for i := range steps {
 		v := steps[i].view()

@@ -55,9 +55,6 @@ func (f Fit) Decided() bool {
 	return f.Observations > 0 && (f.RiseHigh <= decides+1e-9 || f.RiseLow > decides || f.RiseHigh-f.RiseLow <= narrow)
 }
 
-// Doubt is how unsure the rise is: 0 where it is known, 1 where its interval is as wide as one that decides nothing.
-func (f Fit) Doubt() float64 { return min(1, (f.RiseHigh-f.RiseLow)/narrow) }
-
 // IsSaturated reports whether more requests in flight are more delay than throughput.
 func (f Fit) IsSaturated() bool { return f.Rise < decides }
 
