@@ -52,11 +52,9 @@ type engineWindow struct{ until, engines float64 }
 
 // replayGroup is one group, as if it were played alone.
 type replayGroup struct {
-	alone  float64 // seconds from its start to the end of its last game
-	held   float64 // requests in flight meanwhile, on average
-	games  float64 // places that it has at the workers meanwhile, on average
-	before float64 // seconds from its launch to its start, with room for it
-	after  float64 // seconds from the end of its last game until it is ready
+	alone float64 // seconds from its start to the end of its last game
+	held  float64 // requests in flight meanwhile, on average
+	games float64 // places that it has at the workers meanwhile, on average
 
 	env     float64   // the part of alone outside of engines
 	load    float64   // requests in flight at an engine while it was played
@@ -155,7 +153,7 @@ func (reg *regime) replayed(g *steprecord.GroupView, played float64) replayGroup
 	const instant = 1e-6
 	one := replayGroup{load: reg.speed.load(g), lengths: slices.Sorted(slices.Values(g.EpisodeSec))}
 	slow := reg.speed.Curve.Slowdown(one.load)
-	sec := max(instant, reg.latency.played(g))
+	sec := max(instant, unqueuedSec(g))
 	model := sec
 	if i := slowestEpisode(g); i >= 0 && len(g.ModelSec) > i {
 		model = min(sec, g.ModelSec[i])
@@ -164,7 +162,6 @@ func (reg *regime) replayed(g *steprecord.GroupView, played float64) replayGroup
 	one.alone = one.env + model/slow
 	one.held = played * g.Usage.ExecSec / slow / one.alone
 	one.games = max(1, played*gameSec(g)/sec)
-	one.before, one.after = reg.latency.delays(g)
 	return one
 }
 
