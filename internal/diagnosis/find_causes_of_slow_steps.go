@@ -101,10 +101,6 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	e, changed, explained := likeliestChange(m, reg, p, effects)
 	out = append(out, changed...)
-	if lost, went := unexplainedLoss(m, e, explained); went && !named(out, lost.Name) && !named(out, CauseConfig) {
-		out = append(out, lost)
-		explained = explained || lost.Decision == IsCause
-	}
 	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) {
 		out = append(out, unready...)
 	}
