@@ -289,8 +289,8 @@ func TestRunShowTellsAnAlarmOnce(t *testing.T) {
 	t.Parallel()
 	got, _ := command(t, map[string]reply{"GET /v1/runs/demo": {200, `{"spec":{"name":"demo"},"state":"running",` +
 		`"alarms":[{"code":"no_worker","text":"no worker is alive","advice":"start one"}],"waits":[{"what":"worker",` +
-		`"owner":"run","detail":"no worker is alive; start one"},{"what":"games","owner":"2 groups","detail":"their end"}]}`}},
-		"", nil, "run", "show", "demo")
+		`"owner":"run","detail":"no worker is alive; start one"},{"what":"games","owner":"2 groups",` +
+		`"detail":"their end"}]}`}}, "", nil, "run", "show", "demo")
 	if got.err != nil || strings.Count(got.stdout, "no worker is alive") != 1 || !strings.Contains(got.stdout, "their end") {
 		t.Errorf("%v:\n%s", got.err, got.stdout)
 	}

@@ -233,18 +233,13 @@ func (p *Panel) drawBeyond(d *drawing, y *scale) {
 	p.tops(func(x, v float64) {
 		if isNumber(v) && v > y.high && x-said > (p.To-p.From)/8 { // texts do not lie over each other
 			d.put(`<text class="beyond" text-anchor="middle" x="%s" y="%d">&#9650; %s</text>`, p.share(x), panelTop+10,
-				shortNumber(threeDigits(v), v))
+				shortNumber(v, v))
 			said = x
 		}
 	})
 	if !math.IsInf(said, -1) {
 		d.put(`<text class="tick" text-anchor="end" x="100%%" y="%d">&#9650; beyond the axis</text>`, panelTop-4)
 	}
-}
-
-func threeDigits(v float64) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // what FormatFloat wrote
-	return rounded
 }
 
 // values is the least and the largest value that the panel shows, 0 among them.
