@@ -291,7 +291,8 @@ func TestRunShowTellsAnAlarmOnce(t *testing.T) {
 		`"alarms":[{"code":"no_worker","text":"no worker is alive","advice":"start one"}],"waits":[{"what":"worker",` +
 		`"owner":"run","detail":"no worker is alive; start one"},{"what":"games","owner":"2 groups",` +
 		`"detail":"their end"}]}`}}, "", nil, "run", "show", "demo")
-	if got.err != nil || strings.Count(got.stdout, "no worker is alive") != 1 || !strings.Contains(got.stdout, "their end") {
+	if got.err != nil || strings.Count(got.stdout, "no worker is alive") != 1 ||
+		!strings.Contains(got.stdout, "their end") {
 		t.Errorf("%v:\n%s", got.err, got.stdout)
 	}
 }
