@@ -36,6 +36,7 @@ func check(o outcome) findings {
 	f.versions(o)
 	f.zeroVariance(o)
 	f.outside(o)
+	f.opponents(o)
 	if o.cut {
 		f.given(o, steps)
 		return f

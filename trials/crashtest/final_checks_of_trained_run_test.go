@@ -204,6 +204,7 @@ func TestRunsTakeEveryShape(t *testing.T) {
 		},
 		NoZeroVariance: func(s runspec.Spec) bool { return s.Group.ZeroVariance == runspec.DropZeroVariance },
 		Waiting:        func(s runspec.Spec) bool { return s.Buffer.OnStale == runspec.WaitStale },
+		League:         func(s runspec.Spec) bool { return s.League.Slots > 0 && s.Environment.HasLeague() },
 		ByFinish:       func(s runspec.Spec) bool { return s.Buffer.Order == runspec.FinishOrder },
 	} {
 		if spec, taken := seen[shape]; !taken || !is(spec) {

@@ -89,6 +89,7 @@ func (s *service) endPrograms(p plan) {
 type generation struct {
 	prompt string
 	begun  time.Time
+	model  string // that answered
 }
 
 type promptKey struct{}

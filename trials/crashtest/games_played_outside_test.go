@@ -56,7 +56,7 @@ func TestCheckOfGamesPlayedOutside(t *testing.T) {
 				{Trajectory: id, Call: 1, Answer: "one", At: at(3), Since: began},
 				{Trajectory: id, Call: 0, Answer: "zero", At: at(6), Since: at(5)},
 			}}
-			made := []generation{{"short", at(1)}, {"longer", at(2)}}
+			made := []generation{{prompt: "short", begun: at(1)}, {prompt: "longer", begun: at(2)}}
 			tt.spoil(&o, &made)
 			o.generated = func(string) []generation { return made }
 			var f findings

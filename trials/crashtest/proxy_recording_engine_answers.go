@@ -183,6 +183,7 @@ func (r *recorder) note(engine int, resp *http.Response) error {
 	r.answers[turn.episode] = append(r.answers[turn.episode], now)
 	r.engines[engine] = append(r.engines[engine], now)
 	if g, ok := resp.Request.Context().Value(promptKey{}).(generation); ok {
+		g.model = c.Model
 		r.made[turn.trajectory] = append(r.made[turn.trajectory], g)
 	}
 	n := int64(len(choice.TokenIDs))

@@ -22,6 +22,7 @@ const (
 	NoZeroVariance Shape = "no-flat"    // groups without variance are dropped
 	Waiting        Shape = "waiting"    // the trainer waits, so that nothing becomes too stale
 	ByFinish       Shape = "by-finish"  // batches of what was ready first
+	League         Shape = "league"     // past versions play against the learner
 )
 
 // The shapes that a run has where it is asked for, for there are more processes to break: its games are played by
@@ -34,7 +35,7 @@ const (
 // Shapes lists those that can be asked for.
 func Shapes() []Shape { return append(shapes(), External, OpenEnv) }
 
-func shapes() []Shape { return []Shape{Plain, Stragglers, NoZeroVariance, Waiting, ByFinish} }
+func shapes() []Shape { return []Shape{Plain, Stragglers, NoZeroVariance, Waiting, ByFinish, League} }
 
 // plan is one run: its number, sizes and special things, all decided by the seed.
 type plan struct {
@@ -131,6 +132,9 @@ func (p plan) spec() runspec.Spec {
 		spec.Buffer.OnStale, spec.Buffer.MaxStaleness = runspec.WaitStale, waitingStaleness
 	case ByFinish:
 		spec.Buffer.Order = runspec.FinishOrder
+	case League:
+		spec.Environment.Options = json.RawMessage(`{"opening_moves":1,"opponent":"league:past"}`)
+		spec.League = runspec.League{Slots: 2, Bot: "random", BotShare: 0.2}
 	case External:
 		spec.Environment = runspec.Environment{Kind: external.Kind, Options: json.RawMessage(
 			`{"agents": ["a", "b"], "lease": "3s"}`)}
