@@ -65,7 +65,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd,
 func score(plan GroupPlan, g rollout.Group) *float64 {
 	sum, games := 0.0, 0
 	for order, n := range g.Orders {
-		if share, met := order.Score(plan.Version.Player(), plan.Opponent); met {
+		if share, met := order.Score(plan.Player, plan.Opponent); met {
 			sum, games = sum+share*float64(n), games+n
 		}
 	}

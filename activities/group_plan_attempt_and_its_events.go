@@ -24,6 +24,7 @@ type GroupPlan struct {
 	Environment runspec.Environment   `json:"environment"`
 	Model       string                `json:"model"` // as engines serve this version
 	Version     rollout.PolicyVersion `json:"policy_version"`
+	Player      string                `json:"player,omitempty"` // what the version is called as a player
 	Refresh     runspec.PolicyRefresh `json:"policy_refresh,omitempty"`
 	Fixed       map[string]string     `json:"fixed,omitempty"`    // models of the fixed policies, by name
 	Opponent    string                `json:"opponent,omitempty"` // player that the run's league drew

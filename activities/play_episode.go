@@ -47,7 +47,8 @@ func (at *attempt) player(env episode.Environment) *episode.Player {
 func (at *attempt) asPlan() episode.Plan {
 	return episode.Plan{
 		Ref: at.ref, Attempt: at.number, Counted: at.counted, Model: at.plan.Model, Version: at.plan.Version,
-		Fixed: at.plan.Fixed, Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
+		Player: at.plan.Player,
+		Fixed:  at.plan.Fixed, Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
 	}
 }
 

@@ -93,6 +93,7 @@ func (r *run) plan(g runmachine.Group, now time.Time) activities.GroupPlan {
 		Opponent:    g.Opponent,
 		Model:       spec.ModelOf(v),
 		Version:     v,
+		Player:      spec.PlayerOf(v),
 		Refresh:     spec.PolicyRefresh,
 		Fixed:       fixed,
 		Sampling:    spec.Sampling,

@@ -62,9 +62,6 @@ var DefaultRun = RunConfig{Steps: 16, GroupsPerStep: 3, Samples: 3, Depth: 2,
 // longRun is how many steps a run has whose faults are followed one by one: most of them find it in its middle.
 const longRun = 48
 
-// Agents is how many trajectories one game makes, in every shape.
-const agents = 2
-
 func (c *Config) fill() {
 	if c.Deck == "" {
 		c.Deck = Processes

@@ -99,7 +99,7 @@ func (f *findings) sequence(o outcome, steps map[int64]trained) {
 // every agent.
 func (f *findings) games(o outcome, step trained) {
 	group := o.plan.spec().Group
-	least, most := max(group.MinSamples, 1), group.Samples
+	agents, least, most := o.plan.agents(), max(group.MinSamples, 1), group.Samples
 	games := map[int64]map[string]int{} // trajectories by group and game
 	for _, seq := range step.Groups {
 		games[seq] = map[string]int{}
@@ -257,7 +257,7 @@ func (f *findings) versions(o outcome) {
 // replaced once, or outstanding.
 func (f *findings) accounts(o outcome) {
 	if missing := unaccounted(o.account); missing != 0 {
-		f.lost += int(max(missing, 0)) * o.plan.cfg.Samples * agents
+		f.lost += int(max(missing, 0)) * o.plan.cfg.Samples * o.plan.agents()
 		f.complain("%d groups are launched but nowhere: %+v", missing, o.account.Counts)
 	}
 	want := int64(o.plan.cfg.Steps * o.plan.cfg.GroupsPerStep)

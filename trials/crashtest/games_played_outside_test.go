@@ -32,10 +32,10 @@ func TestCheckOfGamesPlayedOutside(t *testing.T) {
 			o.said = append(o.said, outside.Line{Trajectory: id, Wayward: true, At: at(4)})
 		}, ""},
 		{"asked again after its answer", func(_ *outcome, made *[]generation) {
-			*made = append(*made, generation{"short", at(9)})
+			*made = append(*made, generation{prompt: "short", begun: at(9)})
 		}, "was asked again"},
 		{"asked again before its answer", func(_ *outcome, made *[]generation) {
-			*made = append(*made, generation{"short", at(1)})
+			*made = append(*made, generation{prompt: "short", begun: at(1)})
 		}, ""},
 		{"a turn too few", func(o *outcome, _ *[]generation) { o.batches[0].answers[id] = []string{"zero"} },
 			"its program made"},

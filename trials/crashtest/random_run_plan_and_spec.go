@@ -73,6 +73,14 @@ func (c *Config) retain() int {
 	return 1000
 }
 
+// agents is how many play and learn in each game.
+func (p plan) agents() int {
+	if p.cfg.Shape == League {
+		return 1
+	}
+	return 2
+}
+
 func (p plan) run() string { return fmt.Sprintf("chaos-%d", p.number) }
 
 // id is what the service calls the run: its name, and the life of it.

@@ -8,20 +8,35 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
+// mostRatedRuns bounds the newest runs among which a run's evaluations are looked for.
+const mostRatedRuns = 1000
+
 func (s *Server) showRatings(ctx context.Context, in *struct {
 	RunPath
 	Players int `query:"players" minimum:"2" maximum:"100" default:"40" doc:"At most so many; neighbouring versions are one"`
 }) (runratings.Ratings, error) {
 	orders := map[rollout.Order]int{}
-	err := s.eachDoneStep(ctx, in.Run, func(record steprecord.StepRecord) {
+	count := func(record steprecord.StepRecord) {
 		for _, results := range record.Service.Played() {
 			for order, n := range results.Orders {
 				orders[order] += n
 			}
 		}
-	})
+	}
+	if err := s.eachDoneStep(ctx, in.Run, count); err != nil {
+		return runratings.Ratings{}, err
+	}
+	any := func(rollout.RunName) bool { return true } // who sees a run sees what it was evaluated to
+	runs, _, err := s.deps.Store.RunsPage(ctx, "", mostRatedRuns, any)
 	if err != nil {
 		return runratings.Ratings{}, err
+	}
+	for _, run := range runs {
+		if run.Spec.Evaluation.Run == in.Run {
+			if err := s.eachDoneStep(ctx, run.Spec.Name, count); err != nil {
+				return runratings.Ratings{}, err
+			}
+		}
 	}
 	return runratings.Of(in.Run.Plain(), orders, in.Players)
 }

@@ -41,7 +41,7 @@ func finish(plan Plan, env *stage, game Game, ep rollout.Episode) (rollout.Episo
 		}
 		for i := range seats {
 			s := &seats[i]
-			s.Player = cmp.Or(s.Player, plan.Version.Player())
+			s.Player = cmp.Or(s.Player, plan.Player)
 			if name, fixed := strings.CutPrefix(s.Player, rollout.PlayedByPolicy); fixed {
 				if _, version := rollout.VersionOfPlayer(name); version { // that the league drew
 					s.Player = name

@@ -31,6 +31,7 @@ type Plan struct {
 	Counted  int // attempts of which the game may have been the cause that they ended, this one included
 	Model    string
 	Version  rollout.PolicyVersion
+	Player   string            // what the learner of that version is called where games are compared
 	Fixed    map[string]string // models of fixed policies, by the name that prompts use
 	Sampling rollout.Sampling
 	Timeouts runspec.Timeouts

@@ -285,6 +285,14 @@ func (s *Spec) ModelOf(v rollout.PolicyVersion) string {
 	return s.Model
 }
 
+// PlayerOf is what a version of the run's learner is called as a player: in an evaluation, as in the run that it is of.
+func (s *Spec) PlayerOf(v rollout.PolicyVersion) string {
+	if s.Evaluation.Run != "" && v == 0 {
+		v = s.Evaluation.Version
+	}
+	return v.Player()
+}
+
 // Slots is how many adapters an engine must have room for: the versions that may be in use at once, the one being
 // published, the fixed ones, and those of the league.
 func (s *Spec) Slots() int {

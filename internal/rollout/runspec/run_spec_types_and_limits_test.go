@@ -71,3 +71,12 @@ func TestInitialAdapter(t *testing.T) {
 		}
 	}
 }
+
+// An evaluation's learner is called as in the run whose version it is.
+func TestPlayerOfEvaluation(t *testing.T) {
+	t.Parallel()
+	training, evaluation := Spec{}, Spec{Evaluation: Evaluation{Run: "demo", Version: 12}}
+	if got := training.PlayerOf(0) + training.PlayerOf(7) + evaluation.PlayerOf(0); got != "v0v7v12" {
+		t.Error(got)
+	}
+}
