@@ -96,6 +96,9 @@ func join(games []rating.Game, most int) {
 	}
 	names := map[string]string{}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(versions)), (len(versions)+places-1)/places) {
+		if len(part) == 1 {
+			continue // it keeps its name
+		}
 		for _, v := range part {
 			names[v.Player()] = fmt.Sprintf("v%d-%d", part[0], part[len(part)-1])
 		}

@@ -29,6 +29,8 @@ func TestRatingsOfRun(t *testing.T) {
 			[][]string{}},
 		{"neighbours are one", map[rollout.Order]int{won("v1", "dumb"): 5, won("dumb", "v2"): 9, won("v3", "dumb"): 9,
 			won("v4", "dumb"): 9, won("dumb", "v4"): 1}, 3, []string{"v3-4", "dumb", "v1-2"}, "dumb", [][]string{}},
+		{"one that is left over keeps its name", map[rollout.Order]int{won("dumb", "v1"): 5, won("v3", "dumb"): 5,
+			won("dumb", "v2"): 5}, 3, []string{"v3", "dumb", "v1-2"}, "dumb", [][]string{}},
 		{"a cycle", map[rollout.Order]int{won("v1", "v2"): 80, won("v2", "v1"): 20, won("v2", "v3"): 80, won("v3", "v2"): 20,
 			won("v3", "v1"): 80, won("v1", "v3"): 20, won("v1", "random"): 90, "random@O > v1@X": 10}, 10, nil, "random",
 			[][]string{{"v1", "v2", "v3"}}},

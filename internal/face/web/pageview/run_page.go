@@ -51,6 +51,7 @@ type Run struct {
 	Failures                        []runstatus.FailedAttempts
 	Steps                           []runhistory.Step // the latest first
 	Games                           GameList
+	Ratings                         *Ratings // nil: no game between different players is known
 	Settings                        []spec.Setting
 	Workflow                        string // address of its workflow in Temporal's UI; empty: not known
 	Charts
@@ -121,6 +122,8 @@ func RunOf(in RunInput) Run {
 				plural(s.Rollbacks, "time"), v.Name)
 		}
 		v.addReport(in)
+	case CurveTab:
+		v.Ratings = ratingsOf(in.History.Steps)
 	case StepsTab:
 		v.addSteps(in)
 	case GamesTab:
