@@ -3,14 +3,13 @@ package diagnosis
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 const (
-	// mostConditions bounds those that a jump is shared among: each more doubles the replays.
+	// mostConditions bounds those that a jump is shared among.
 	mostConditions = 4
 	// noticeable is the least share of an effect for which a condition is examined.
 	noticeable = 0.03
@@ -21,13 +20,12 @@ const (
 // changedCondition is one condition that differs, with its share of the effect.
 type changedCondition struct {
 	which condition
-	sec   float64 // of the effect: its Shapley value
+	sec   float64 // of the effect
 	share Share
 }
 
-// changedConditions lists the changed conditions by their share of the effect, the largest first. The shares are
-// Shapley values: what restoring a condition adds to those restored already, over all orders of restoring. They add up
-// to the part of the effect that the replay explains.
+// changedConditions lists the changed conditions by their share of the effect, the largest first. A share is the mean of
+// what a step saves when the condition is restored before all others, and after them.
 func changedConditions(m *measurements, reg *regime, p *predictions, c *comparison, e effect) []changedCondition {
 	b := butForOf(m, reg, p, c)
 	var found []changedCondition
@@ -44,42 +42,18 @@ func changedConditions(m *measurements, reg *regime, p *predictions, c *comparis
 	for i := range found {
 		which[i] = found[i].which
 	}
-	for i, sec := range shapley(b.seconds, which) {
+	all := b.seconds(which)
+	for i := range found {
 		f := &found[i]
-		f.sec = sec
-		of := sec / e.sec
+		others := slices.Delete(slices.Clone(which), i, i+1)
+		f.sec = (f.sec + b.seconds(others) - all) / 2
+		of := f.sec / e.sec
 		off := math.Abs(of) * likely * c.relativeError(f.which)
 		f.share = Share{Of: of, Low: of - off, High: of + off}
 	}
 	found = slices.DeleteFunc(found, func(f changedCondition) bool { return math.Abs(f.share.Of) < noticeable })
 	slices.SortStableFunc(found, func(a, b changedCondition) int { return cmp.Compare(b.sec, a.sec) })
 	return found
-}
-
-// shapley is each condition's part of what putting all of them back changes, by a model of the step time.
-func shapley(seconds func(back []condition) float64, which []condition) []float64 {
-	n := len(which)
-	sec := make([]float64, 1<<n)
-	for set := range sec {
-		var back []condition
-		for i, one := range which {
-			if set&(1<<i) != 0 {
-				back = append(back, one)
-			}
-		}
-		sec[set] = seconds(back)
-	}
-	factorial := func(k int) float64 { return math.Gamma(float64(k) + 1) }
-	values := make([]float64, n)
-	for i := range which {
-		for set := range sec {
-			if set&(1<<i) == 0 {
-				size := bits.OnesCount(uint(set))
-				values[i] += factorial(size) * factorial(n-size-1) / factorial(n) * (sec[set] - sec[set|1<<i])
-			}
-		}
-	}
-	return values
 }
 
 // butFor replays the present level of the run with some conditions of a jump restored. The time that a step then saves

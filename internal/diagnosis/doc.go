@@ -41,7 +41,7 @@
 // differ (measure_conditions_of_each_step.go). The before of a condition ends where it changed, which may be long
 // before the jump, because a full buffer hides it; those of the prefill are no before
 // (compare_conditions_before_and_after_effect.go). What differs is put back, alone and together, in the replay, and
-// gets its Shapley share of the jump (attribute_jump_to_conditions_by_replay.go). A longer request is split in order:
+// gets its share of the jump (attribute_jump_to_conditions_by_replay.go). A longer request is split in order:
 // more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed
 // never gives less for more requests. What was done is looked for from the launch of the first group that shows the
 // change (events_behind_changes_and_operator_undo.go). Where nothing changed, what costs time in all steps alike is
