@@ -317,7 +317,7 @@ func handover(m *measurements, _ *regime, e effect) (Cause, bool) {
 		if m.heldBack(s) {
 			return 0
 		}
-		return s.waitByPlace()[slices.Index(places(), PlaceHandover)]
+		return s.handover()
 	})
 	text := fmt.Sprintf("a batch that was ready took %s to reach the trainer", units.Seconds(sec))
 	return decided(CauseHandover, e.weigh(sec), text, Measured), true

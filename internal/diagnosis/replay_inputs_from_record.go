@@ -215,19 +215,3 @@ func firstLaunch(steps []step) time.Time {
 	}
 	return first
 }
-
-// handover is the time between a batch that is ready and the trainer, beyond what it would have waited anyway: the
-// claim itself, polling, and the answer's way.
-func (s *step) handover() float64 {
-	v := s.view()
-	last := lastGroup(v.Groups)
-	if s.wait() <= 0 || last == nil || last.Times.ReadyAt.IsZero() || v.GrantedAt.IsZero() || v.FirstAskedAt.IsZero() {
-		return 0
-	}
-	seen := min(s.wait(), max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
-	ready := last.Times.ReadyAt
-	if asked := v.GrantedAt.Add(-time.Duration(seen * float64(time.Second))); ready.Before(asked) {
-		ready = asked
-	}
-	return max(0, s.wait()-seen+secondsBetween(ready, v.GrantedAt))
-}
