@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/engine/capacity"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -55,108 +53,87 @@ func (s *engineSpeed) load(g *steprecord.GroupView) float64 {
 	return s.usualLoad
 }
 
-// series numbers the observations that share a speed: those of one stretch of steps, one way of counting and one
-// engine.
-func series(source, stretch, engine int) int { return source + 2*stretch + 2*1024*engine }
-
-// perRequest is the mean tokens of a request over the record.
-type perRequest struct{ input, output float64 }
-
-// prompted is the prompt tokens of a bin, including cached ones. A cache that holds fewer of them under a higher load
-// is part of the load's effect.
-func prompted(e *enginestate.EngineView, b enginestate.LoadBin) float64 {
-	return b.InputTokens / max(0.05, 1-e.PrefixHitShare)
+// work is what an engine did in some time at one load.
+type work struct {
+	engine, stretch    int // stretches of steps differ in speed, and so do engines
+	step               rollout.Step
+	inFlight           float64
+	input, output, sec float64 // tokens, and the time that they took
 }
 
-// requests is a number of tokens in requests of mean size: prompts and completions count alike.
-func (p perRequest) requests(input, output float64) float64 {
-	switch {
-	case p.input > 0 && p.output > 0:
-		return (input/p.input + output/p.output) / 2
-	case p.output > 0:
-		return output / p.output
-	case p.input > 0:
-		return input / p.input
+// tokens are those of prompts and of completions.
+type tokens struct{ input, output float64 }
+
+func tokensOf(u rollout.Usage) tokens { return tokens{float64(u.InputTokens), float64(u.OutputTokens)} }
+
+// shareOf is a number of tokens as a share of others: prompts and completions count alike.
+func (t tokens) shareOf(all tokens) float64 {
+	sum, kinds := 0.0, 0.0
+	if all.input > 0 {
+		sum, kinds = sum+t.input/all.input, kinds+1
 	}
-	return 0
+	if all.output > 0 {
+		sum, kinds = sum+t.output/all.output, kinds+1
+	}
+	return sum / max(1, kinds)
 }
 
 // mixNoise is the smallest assumed error of tokens per second.
 const mixNoise = 0.005
 
+// observations are times for a share of all that was done, by load.
+func observations(source int, done []work) []capacity.Observation {
+	var all tokens
+	for _, w := range done {
+		all.input, all.output = all.input+w.input, all.output+w.output
+	}
+	var obs []capacity.Observation
+	for _, w := range done {
+		if share := (tokens{w.input, w.output}).shareOf(all); share > 0 {
+			obs = append(obs, capacity.Observation{
+				Series: source + 2*w.stretch + 2*1024*w.engine, Source: source, Cluster: int(w.step), InFlight: w.inFlight,
+				Sec: w.inFlight * w.sec / share, Weight: w.sec, Noise: mixNoise,
+			})
+		}
+	}
+	return obs
+}
+
 // byCounters compares tokens per second with load: engine by engine where the records hold that, else over the steps'
 // windows, too.
 func byCounters(m *measurements, shifts speedShifts) []capacity.Observation {
-	bins := byEngineBins(m, shifts)
-	if len(bins) > 2 && 2*len(bins) >= len(m.all) {
-		return bins
-	}
-	return append(byStepWindows(m, shifts), bins...)
-}
-
-// byStepWindows compares the fleet's tokens per second over each step's window with the requests in flight meanwhile.
-func byStepWindows(m *measurements, shifts speedShifts) []capacity.Observation {
-	var input, output, sec float64
-	for i := range m.all {
-		f := &m.all[i].view().Fleet
-		input += f.InputTPS * f.WindowSec
-		output += f.OutputTPS * f.WindowSec
-		sec += f.WindowSec
-	}
-	mean := perRequest{input / max(1e-9, sec), output / max(1e-9, sec)}
-	var obs []capacity.Observation
-	for i := range m.all {
-		f, busy := &m.all[i].view().Fleet, 1.0
-		if f.BusyShare > 0 {
-			busy = min(1, f.BusyShare)
-		}
-		rate, stretch := mean.requests(f.InputTPS, f.OutputTPS), shifts.stretch(m.all[i].no)
-		if stretch == changing || rate <= 0 {
-			continue
-		}
-		obs = append(obs, capacity.Observation{
-			Series: series(byWindows, stretch, 0), Source: byWindows, Cluster: int(m.all[i].no), InFlight: f.InFlight / busy,
-			Sec: f.InFlight * f.Engines / rate, Weight: math.Min(busy*f.WindowSec, sec/float64(len(m.all))), Noise: mixNoise,
-		})
-	}
-	return obs
-}
-
-// byEngineBins compares what each engine did at one load with what it did at others.
-func byEngineBins(m *measurements, shifts speedShifts) []capacity.Observation {
-	var input, output, sec float64
+	var windows, bins []work
 	number := map[rollout.EngineID]int{}
 	for i := range m.all {
-		for _, e := range m.all[i].view().Engines {
-			if _, known := number[e.Engine]; !known {
-				number[e.Engine] = len(number)
-			}
-			for _, b := range e.Loads {
-				input += prompted(&e, b)
-				output += b.OutputTokens
-				sec += b.Sec
-			}
-		}
-	}
-	mean := perRequest{input / max(1e-9, sec), output / max(1e-9, sec)}
-	var obs []capacity.Observation
-	for i := range m.all {
-		stretch := shifts.stretch(m.all[i].no)
+		v, no, stretch := m.all[i].view(), m.all[i].no, shifts.stretch(m.all[i].no)
 		if stretch == changing {
 			continue
 		}
-		for _, e := range m.all[i].view().Engines {
+		if f := &v.Fleet; f.Engines > 0 && f.WindowSec > 0 {
+			one, busy := work{stretch: stretch, step: no, sec: f.WindowSec}, 1.0
+			if f.BusyShare > 0 {
+				busy = min(1, f.BusyShare)
+			}
+			one.inFlight, one.sec = f.InFlight/busy, busy*f.WindowSec
+			one.input, one.output = f.InputTPS*f.WindowSec/f.Engines, f.OutputTPS*f.WindowSec/f.Engines
+			windows = append(windows, one)
+		}
+		for _, e := range v.Engines {
+			if _, known := number[e.Engine]; !known {
+				number[e.Engine] = len(number)
+			}
+			// Prompts count with what was cached: a cache that holds less of them under a higher load is part of its effect.
 			for _, b := range e.Loads {
-				if rate := mean.requests(prompted(&e, b), b.OutputTokens) / max(1e-9, b.Sec); rate > 0 {
-					obs = append(obs, capacity.Observation{
-						Series: series(byEngines, stretch, number[e.Engine]), Source: byEngines,
-						Cluster: int(m.all[i].no), InFlight: b.InFlight, Sec: b.InFlight / rate, Weight: b.Sec, Noise: mixNoise,
-					})
-				}
+				bins = append(bins, work{number[e.Engine], stretch, no, b.InFlight,
+					b.InputTokens / max(0.05, 1-e.PrefixHitShare), b.OutputTokens, b.Sec})
 			}
 		}
 	}
-	return obs
+	obs := observations(byEngines, bins)
+	if len(obs) > 2 && 2*len(obs) >= len(m.all) {
+		return obs
+	}
+	return append(observations(byWindows, windows), obs...)
 }
 
 // report is the fit as a report has it; nil when nothing was seen.
@@ -210,16 +187,15 @@ func shiftsOfSpeed(m *measurements) speedShifts {
 		}
 		all = all.Add(used[i])
 	}
-	mean := perRequest{float64(all.InputTokens), float64(all.OutputTokens)}
 	var steps []rollout.Step
 	var took []float64
 	for i, u := range used {
-		work := mean.requests(float64(u.InputTokens), float64(u.OutputTokens))
-		if work == 0 {
-			work = float64(u.Requests)
+		share := tokensOf(u).shareOf(tokensOf(all))
+		if share == 0 {
+			share = float64(u.Requests)
 		}
-		if work > 0 && u.ExecSec > 0 {
-			steps, took = append(steps, m.all[i].no), append(took, u.ExecSec/work)
+		if share > 0 && u.ExecSec > 0 {
+			steps, took = append(steps, m.all[i].no), append(took, u.ExecSec/share)
 		}
 	}
 	s := speedShifts{lag: rollout.Step(m.depth())}
