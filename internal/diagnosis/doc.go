@@ -20,12 +20,11 @@
 //
 // Engines may be the limit while their slots are free: the more requests are in flight, the longer each takes. Package
 // capacity fits by how much, to all loads that the record shows; where the rise of throughput at the present load is
-// below one half, the run is capacity-bound by engine_speed. Beyond the loads that were seen such engines may do more or
-// not: whether more depth helps is open.
-// Where the loads seen cannot tell, the regime is undecided, and Regime.Probe is the
-// experiment that decides, and so it is where the replay does not meet the record. Loads of times in which engines had
-// another speed are not compared with each other, and those in which the speed changed say nothing. Loads are what the
-// engines' samples say.
+// below one half, the run is capacity-bound by engine_speed. Beyond the loads that were seen such engines may do more
+// or not: whether more depth helps is open. Where the loads seen cannot tell, the regime is undecided, and Regime.Probe
+// is the experiment that decides, and so it is where the replay does not meet the record. Loads of times in which
+// engines had another speed are not compared with each other, and those in which the speed changed say nothing. Loads
+// are what the engines' samples say.
 //
 // # One model
 //
