@@ -24,8 +24,8 @@ type changedCondition struct {
 	share Share
 }
 
-// changedConditions lists the changed conditions by their share of the effect, the largest first. A share is the mean of
-// what a step saves when the condition is restored before all others, and after them.
+// changedConditions lists the changed conditions by their share of the effect, the largest first. A share is the mean
+// of what a step saves when the condition is restored before all others, and after them.
 func changedConditions(m *measurements, reg *regime, p *predictions, c *comparison, e effect) []changedCondition {
 	b := butForOf(m, reg, p, c)
 	var found []changedCondition
