@@ -79,6 +79,6 @@ func (k *Keeper) knowsEnough(ctx context.Context, s runspec.Spec, steps rollout.
 			reward = reward.Add(r.Reward)
 		}
 	}
-	mean := reward.Interval(stat.RepeatedConfidence(s.Steps))
+	mean := reward.Interval(stat.RepeatedConfidence(stat.MostLooks))
 	return reward.Groups >= leastGroups && mean.Half > 0 && mean.Half <= s.Evaluation.HalfWidth, nil
 }

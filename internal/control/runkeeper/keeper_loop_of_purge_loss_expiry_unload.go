@@ -1,4 +1,4 @@
-// Package runkeeper finds runs whose workflow is gone and games whose worker is, completes the steps of evaluations,
+// Package runkeeper finds runs whose workflow is gone and games whose worker is, starts and completes evaluations,
 // deletes runs at the end of their retention, and removes what deleted runs held. Start reading at Keeper.
 package runkeeper
 
@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/control/runcontrol"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/store/buffer"
@@ -40,6 +41,7 @@ type control interface {
 	Erase(ctx context.Context, run rollout.RunName) error
 	AdapterOwners(ctx context.Context) ([]rollout.RunName, error)
 	UnwantAdapters(ctx context.Context, run rollout.RunName) error
+	Start(ctx context.Context, spec runspec.Spec) (status runstatus.RunStatus, started bool, err error)
 	Change(ctx context.Context, run rollout.RunName, change spec.Change) (runstatus.RunStatus, error)
 	BufferChanged(ctx context.Context, run rollout.RunName, mark runstatus.Mark) error
 }
@@ -80,6 +82,7 @@ func (k *Keeper) Watch(ctx context.Context) {
 		}{
 			{"remove what deleted runs held", k.purge},
 			{"look for lost runs", k.lookForLost},
+			{"start evaluations of versions", k.startEvaluations},
 			{"complete the steps of evaluations", k.completeEvaluations},
 			{"delete runs that are kept no longer", k.expire},
 			{"let engines unload adapters of runs that are over", k.unwantOver},

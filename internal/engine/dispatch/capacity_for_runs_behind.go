@@ -1,6 +1,9 @@
 package dispatch
 
-import "cmp"
+import (
+	"cmp"
+	"maps"
+)
 
 // What a run that goes behind may use of an engine, as parts of its window. Beside the requests of others it has few in
 // flight, for each makes the engine's steps a little longer; and it leaves some places free, where a request of another
@@ -27,25 +30,32 @@ func (e *engine) roomBehind() bool {
 	return behind < max(1, most) && len(e.inFlight) < e.window-free && e.sample.tight == 0 && e.sample.memory < softMemory
 }
 
-// roomForAdapter is the engines that could have a lane's adapter in their batch beside all that other runs use.
+// roomForAdapter is the engines that could have a lane's adapter in their batch, beside those of the requests that they
+// have and of all that other runs have queued.
 func (s *Scheduler) roomForAdapter(l *lane, servers []*engine) []*engine {
 	var able []*engine
 	for _, e := range servers {
 		slots := cmp.Or(l.run.rules.AdapterSlots, e.slots)
-		if slots == 0 || !e.adapters[l.model] || len(s.adapters.lastUse)+e.adaptersBehind(l.model) <= slots {
+		if slots == 0 || !e.adapters[l.model] || len(s.adaptersBeside(e, l.model)) <= slots {
 			able = append(able, e)
 		}
 	}
 	return able
 }
 
-// adaptersBehind counts the adapters of requests in flight that go behind, with one more.
-func (e *engine) adaptersBehind(more string) int {
+// adaptersBeside is the adapters that an engine needs, with one more.
+func (s *Scheduler) adaptersBeside(e *engine, more string) map[string]bool {
 	used := map[string]bool{more: true}
 	for _, q := range e.inFlight {
-		if q.run.rules.Behind && e.adapters[q.Model] {
-			used[q.Model] = true
+		used[q.Model] = used[q.Model] || e.adapters[q.Model]
+	}
+	for _, r := range s.runs {
+		for _, l := range r.lanes {
+			if !r.rules.Behind && e.adapters[l.model] {
+				used[l.model] = true
+			}
 		}
 	}
-	return len(used)
+	maps.DeleteFunc(used, func(_ string, is bool) bool { return !is })
+	return used
 }

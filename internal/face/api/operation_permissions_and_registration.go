@@ -84,6 +84,7 @@ func (s *Server) registerOperations() {
 	answered(s, "show-step", s.showStep)
 	answered(s, "show-curve", s.showCurve)
 	answered(s, "show-ratings", s.showRatings)
+	s.registerEvaluations()
 	answered(s, "publish-policy", s.publish)
 	answered(s, "list-policies", s.listPolicies)
 	answered(s, "show-policy", s.showPolicy)

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -69,6 +70,11 @@ func (s *Server) startRun(ctx context.Context, in *struct{ RawBody []byte }) (*s
 	if err != nil {
 		return nil, specProblem(err)
 	}
+	return s.startSpec(ctx, spec)
+}
+
+func (s *Server) startSpec(ctx context.Context, spec runspec.Spec) (*startedBody, error) {
+	var err error
 	callOf(ctx).run = spec.Name
 	if err := s.checkGames(spec); err != nil {
 		return nil, s.fail(ctx, "start run", err)
@@ -101,12 +107,19 @@ func (s *Server) listRuns(ctx context.Context, in *struct {
 	After  rollout.RunName `query:"after" maxLength:"80" doc:"Only those after this one: next of the page before"`
 	Limit  int             `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"How many at most"`
 	Active bool            `query:"active" doc:"Only those that go on"`
+	All    bool            `query:"all" doc:"Evaluations, too, which are else listed with the runs that they are of"`
 }) (RunList, error) {
+	var next rollout.RunName
+	var runs []runstatus.RunStatus
+	var err error
 	if in.Active {
-		runs, err := s.deps.Store.Active(ctx)
-		return RunList{Runs: s.visible(ctx, runs)}, err
+		runs, err = s.deps.Store.Active(ctx)
+	} else {
+		runs, next, err = s.deps.Store.RunsPage(ctx, in.After, in.Limit, covered(ctx))
 	}
-	runs, next, err := s.deps.Store.RunsPage(ctx, in.After, in.Limit, covered(ctx))
+	if !in.All {
+		runs = slices.DeleteFunc(runs, func(run runstatus.RunStatus) bool { return run.Spec.Evaluation.Run != "" })
+	}
 	return RunList{s.visible(ctx, runs), next}, err
 }
 

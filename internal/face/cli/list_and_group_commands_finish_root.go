@@ -6,8 +6,8 @@ import (
 
 // Commands makes the client commands, to be added to a root command that Finish makes ready.
 func Commands(d Deps) []*cobra.Command {
-	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newDiagnoseCommand(d), newStatusCommand(d),
-		newAxiomCommand(d), newEventsCommand(d), newTopCommand(d)}
+	return []*cobra.Command{newRunCommand(d), newEngineCommand(d), newDiagnoseCommand(d), newEvalCommand(d),
+		newStatusCommand(d), newAxiomCommand(d), newEventsCommand(d), newTopCommand(d)}
 }
 
 // Group adds commands under a heading of their parent's help.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,12 +27,16 @@ type kind struct {
 	build func(options json.RawMessage) (episode.Environment, error)
 	// view writes a saved game for the eye; nil: as it was saved.
 	view func(game []byte, name string) (any, error)
+	// against is options by which an opponent plays all but the learner's seat; nil: games have no opponents.
+	against func(options json.RawMessage, opponent, seat string) (json.RawMessage, error)
 }
 
 var kinds = map[string]kind{
 	diplomacyenv.Kind: {
 		build: func(o json.RawMessage) (episode.Environment, error) { return diplomacyenv.FromOptions(o) },
 		view:  func(game []byte, name string) (any, error) { return diplomacyenv.SavedGame(game, name) },
+
+		against: diplomacyenv.Against,
 	},
 	external.Kind:   {build: external.FromOptions},
 	runspec.NoGames: {build: noGames},
@@ -42,7 +47,8 @@ var kinds = map[string]kind{
 		build: func(o json.RawMessage) (episode.Environment, error) { return promptset.FromOptions(o) },
 	},
 	tictactoe.Kind: {
-		build: func(o json.RawMessage) (episode.Environment, error) { return tictactoe.FromOptions(o) },
+		build:   func(o json.RawMessage) (episode.Environment, error) { return tictactoe.FromOptions(o) },
+		against: tictactoe.Against,
 	},
 }
 
@@ -75,8 +81,38 @@ func anyOpponent(options json.RawMessage) json.RawMessage {
 
 var firstVersion = rollout.PolicyVersion(0).Player()
 
+// EvaluationOpponent is whom an environment is told to have as opponent: "v3" is the fixed policy of that name.
+func EvaluationOpponent(against string) string {
+	if version.MatchString(against) {
+		return "policy:" + against
+	}
+	return against
+}
+
+var version = regexp.MustCompile(`^v[0-9]{1,18}$`)
+
+// Against is an environment in which opponent, a bot or "policy:NAME", plays every agent but the one in seat; an empty
+// seat is what the environment has the policy learn. Where games have no opponents, both are empty.
+func Against(e runspec.Environment, opponent, seat string) (runspec.Environment, error) {
+	kind := kinds[e.Kind]
+	if kind.against == nil {
+		if opponent+seat != "" {
+			return e, fmt.Errorf("games of kind %s have no opponents and no seats; leave against and seat out", e.Kind)
+		}
+		return e, nil
+	}
+	if opponent == "" {
+		return e, fmt.Errorf("against: say whom: a bot, v3 for an earlier version, or policy:NAME, of the run's policies")
+	}
+	options, err := kind.against(e.Options, opponent, seat)
+	if err == nil {
+		_, err = kind.build(options)
+	}
+	return runspec.Environment{Kind: e.Kind, Options: options}, err
+}
+
 // CheckOpponents checks that the fixed policies that a spec's environment names are among its own, and that it knows
-// the league's bot.
+// the league's bot, and whom evaluations are against.
 func CheckOpponents(name string, spec runspec.Spec) error {
 	build := kinds[spec.Environment.Kind].build
 	env, err := build(anyOpponent(spec.Environment.Options))
@@ -86,6 +122,11 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 	if spec.League.Bot != "" {
 		if _, err := build(spec.Environment.Against(spec.League.Bot).Options); err != nil {
 			return fmt.Errorf("%s: league.bot: %w", name, err)
+		}
+	}
+	for _, whom := range spec.Evaluate.Against {
+		if _, err := Against(spec.Environment, EvaluationOpponent(whom), spec.Evaluate.Seat); err != nil {
+			return fmt.Errorf("%s: evaluate.against: %s: %w", name, whom, err)
 		}
 	}
 	opposed, ok := env.(episode.Opposed)

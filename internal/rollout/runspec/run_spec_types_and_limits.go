@@ -32,11 +32,25 @@ type Spec struct {
 	// first; MaxEngines bounds what is bought for the run, 0: nothing but the fleet's own bounds.
 	Priority   int `json:"priority,omitempty"`
 	MaxEngines int `json:"max_engines,omitempty"`
+	// Evaluate has versions evaluated while the run goes on.
+	Evaluate Evaluate `json:"evaluate,omitzero"`
 	// Evaluation says of a run that nobody trains from what it is to tell.
 	Evaluation Evaluation `json:"evaluation,omitzero"`
 	// SlowShare is the share of a step's time from which a loss makes the run count as slow; 0: a tenth.
 	SlowShare float64 `json:"slow_share,omitempty"`
 }
+
+// Evaluate has the service start evaluations of a run's versions, each a run of its own that goes behind all others.
+type Evaluate struct {
+	Every     int      `json:"every,omitempty"`      // versions; 0: none are evaluated unasked
+	Against   []string `json:"against,omitempty"`    // whom: a bot, v0 for a version, policy:NAME; each its own evaluation
+	Seat      string   `json:"seat,omitempty"`       // the agent that the version plays; empty: those that learn
+	Games     int      `json:"games,omitempty"`      // at most, of each evaluation; 0: DefaultEvaluationGames
+	HalfWidth float64  `json:"half_width,omitempty"` // as Evaluation.HalfWidth
+}
+
+// DefaultEvaluationGames is how many games an evaluation has that says nothing else.
+const DefaultEvaluationGames = 256
 
 // Evaluation is what the games of a run tell: how good a version of another run is. The service claims and completes
 // the steps of such a run, for it has no trainer.

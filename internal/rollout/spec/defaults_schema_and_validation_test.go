@@ -69,6 +69,8 @@ func example(t *testing.T, key settings.Key) any {
 		return "/seven"
 	case v.Kind() == reflect.Bool:
 		return true
+	case v.Kind() == reflect.Slice:
+		return []any{"v0"}
 	}
 	return []any{1}
 }

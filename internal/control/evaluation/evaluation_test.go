@@ -1,0 +1,132 @@
+package evaluation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/game/specfile"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+func trained(t *testing.T, environment string) runstatus.RunStatus {
+	t.Helper()
+	file, err := specfile.Read("run", fmt.Appendf(nil, `{"name":"demo","model":"m","steps":9,"environment":%s,
+		"adapters":{"initial":"/adapters/sft"},"policies":[{"name":"frozen","path":"/adapters/f"},{"name":"other"}]}`,
+		environment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runstatus.RunStatus{Spec: file.Spec, PolicyVersion: 12, Policies: []runstatus.Policy{
+		{Version: 8, Path: "/adapters/demo-v8", State: runstatus.PolicyRetired},
+		{Version: 11, Path: "/adapters/demo-v11", State: runstatus.PolicyRejected},
+		{Version: 12, Path: "/adapters/demo-v12", State: runstatus.PolicyServing}}}
+}
+
+const tictactoe = `{"kind":"tictactoe","opponent":"random"}`
+
+// An evaluation is a run behind all others that begins with the version, and whose starts follow from the opponent.
+func TestSpec(t *testing.T) {
+	t.Parallel()
+	of := trained(t, tictactoe)
+	seeds := map[int64]bool{}
+	for _, tt := range []struct {
+		asked                   Asked
+		name, initial, opponent string
+		games                   int
+	}{
+		{Asked{Version: 12, Against: "random", Games: 64}, "demo-eval-v12-random", "/adapters/demo-v12", "random", 64},
+		{Asked{Version: 8, Against: "random", Games: 3}, "demo-eval-v8-random", "/adapters/demo-v8", "random", 3},
+		{Asked{Version: 0, Against: "v8", Games: 65}, "demo-eval-v0-v8", "/adapters/sft", "policy:v8", 72},
+		{Asked{Version: 3, Against: "policy:frozen", Games: 8, Path: "/adapters/old"}, "demo-eval-v3-policy-frozen",
+			"/adapters/old", "policy:frozen", 8},
+	} {
+		s, err := Spec(of, tt.asked)
+		if err != nil {
+			t.Errorf("%+v: %v", tt.asked, err)
+			continue
+		}
+		var options struct{ Opponent string }
+		if err := json.Unmarshal(s.Environment.Options, &options); err != nil {
+			t.Fatal(err)
+		}
+		games := s.Steps * s.Buffer.GroupsPerStep
+		if string(s.Name) != tt.name || s.Adapters.Initial != tt.initial || options.Opponent != tt.opponent ||
+			games != tt.games || !s.Dispatch.Behind || s.Evaluation.Run != "demo" {
+			t.Errorf("%+v: run %s of %s against %s, %d games: %+v", tt.asked, s.Name, s.Adapters.Initial, options.Opponent,
+				games, s.Evaluation)
+		}
+		seeds[s.Seed] = true
+	}
+	if len(seeds) != 3 {
+		t.Errorf("%d seeds for three opponents", len(seeds))
+	}
+}
+
+// What cannot be played is refused with what to do.
+func TestBadQuestions(t *testing.T) {
+	t.Parallel()
+	const diplomacy, self = `{"kind":"diplomacy","train":["FRANCE"]}`, `{"kind":"diplomacy"}`
+	for _, tt := range []struct {
+		environment string
+		asked       Asked
+		want        string
+	}{
+		{tictactoe, Asked{Version: 12, Against: "random"}, "games: 0"},
+		{tictactoe, Asked{Version: 13, Against: "random", Games: 8}, "the newest is 12"},
+		{tictactoe, Asked{Version: 5, Against: "random", Games: 8}, "--path"},
+		{tictactoe, Asked{Version: 11, Against: "random", Games: 8}, "rejected"},
+		{tictactoe, Asked{Version: 12, Against: "v5", Games: 8}, "version 5"},
+		{tictactoe, Asked{Version: 12, Against: "policy:gone", Games: 8}, "policy:gone is not among"},
+		{tictactoe, Asked{Version: 12, Against: "dumb", Games: 8}, "random"},
+		{tictactoe, Asked{Version: 12, Games: 8}, "say whom"},
+		{tictactoe, Asked{Version: 12, Against: "random", Seat: "FRANCE", Games: 8}, "plays X"},
+		{tictactoe, Asked{Version: 12, Against: "random", Path: "/elsewhere/v12", Games: 8}, "path_prefix"},
+		{diplomacy, Asked{Version: 12, Against: "dumb", Seat: "SPAIN", Games: 8}, "no power \"SPAIN\""},
+		{diplomacy, Asked{Version: 12, Against: "nobody", Games: 8}, "nobody"},
+		{self, Asked{Version: 12, Against: "dumb", Games: 8}, "say which one"},
+	} {
+		s, err := Spec(trained(t, tt.environment), tt.asked)
+		if !rollout.Refused(err, rollout.Invalid) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, %v; want a refusal that says %q", tt.asked, s.Name, err, tt.want)
+		}
+	}
+	s, err := Spec(trained(t, self), Asked{Version: 12, Against: "dumb", Seat: "france", Games: 8})
+	if err != nil || !strings.Contains(string(s.Environment.Options), `"train":["FRANCE"]`) {
+		t.Errorf("%s, %v", s.Environment.Options, err)
+	}
+}
+
+// Versions are compared start by start with the one before that met the same opponent.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	of := trained(t, tictactoe)
+	played := func(v rollout.PolicyVersion, against string, rewards ...float64) Played {
+		s, err := Spec(of, Asked{Version: v, Against: against, Games: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Played{Status: runstatus.RunStatus{Spec: s, State: runstatus.RunCompleted}}
+		for seq, r := range rewards {
+			record := steprecord.StepRecord{Done: true}
+			record.Service.Groups = []steprecord.GroupView{{Seq: rollout.GroupSeq(seq), Rewards: []float64{r}}}
+			p.Steps = append(p.Steps, record)
+		}
+		return p
+	}
+	all := Results([]Played{played(12, "random", 1, 1, 0.5, 1, 9), played(8, "v0", 1, 1), played(8, "random", 0, 1, 0, 1)})
+	if len(all) != 3 || all[0].Version != 8 || all[0].Difference != nil || all[1].Version != 12 || all[2].Against != "v0" {
+		t.Fatalf("%+v", all)
+	}
+	d := all[1]
+	if d.Difference == nil || d.Pairs != 4 || *d.Before != 8 || math.Abs(d.Difference.Mean-0.375) > 1e-9 {
+		t.Errorf("%+v", d)
+	}
+	if all[2].Difference != nil {
+		t.Errorf("compared with another opponent: %+v", all[2])
+	}
+}

@@ -1,0 +1,110 @@
+package evaluation
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/rollout/steprecord"
+)
+
+// Result is what an evaluation tells.
+type Result struct {
+	Run     rollout.RunName       `json:"run" doc:"The evaluation, itself a run"`
+	State   runstatus.RunState    `json:"state"`
+	Reason  string                `json:"reason,omitempty"`
+	Version rollout.PolicyVersion `json:"version"`
+	Against string                `json:"against,omitempty"`
+	Games   int                   `json:"games" doc:"In completed steps, each once"`
+	Asked   int                   `json:"games_asked"`
+	Score   *stat.Interval        `json:"score,omitempty" doc:"Mean reward; with 95 % confidence, over all looks where it may stop early"`
+	// Before is the version before of which there is such an evaluation, and Difference this one's reward less that
+	// one's, from the same starts.
+	Before     *rollout.PolicyVersion `json:"before,omitempty" doc:"The version that it is compared with"`
+	Pairs      int                    `json:"pairs,omitempty" doc:"Starts that both have played"`
+	Difference *stat.Interval         `json:"difference,omitempty" doc:"Mean over the starts; one that excludes 0 is a test with 5 % error"`
+}
+
+// Played is an evaluation with the records of its steps.
+type Played struct {
+	Status runstatus.RunStatus
+	Steps  []steprecord.StepRecord
+}
+
+// Results puts evaluations of one run together: by opponent, then by version.
+func Results(all []Played) []Result {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Played) int {
+		x, y := &a.Status.Spec, &b.Status.Spec
+		return cmp.Or(cmp.Compare(x.Evaluation.Against, y.Evaluation.Against),
+			cmp.Compare(string(x.Environment.Options), string(y.Environment.Options)),
+			cmp.Compare(x.Evaluation.Version, y.Evaluation.Version), cmp.Compare(x.Name, y.Name))
+	})
+	results := []Result{}
+	for i, p := range all {
+		s := &p.Status.Spec
+		r := Result{Run: s.Name.Plain(), State: p.Status.State, Reason: p.Status.Reason, Version: s.Evaluation.Version,
+			Against: s.Evaluation.Against, Asked: s.Steps * s.Buffer.GroupsPerStep}
+		var reward stat.GroupedMean
+		for j := range p.Steps {
+			for _, of := range p.Steps[j].Service.Results {
+				reward = reward.Add(of.Reward)
+			}
+		}
+		if r.Games = reward.N; r.Games > 0 {
+			score := reward.Interval(confidence(s))
+			r.Score = &score
+		}
+		if i > 0 && comparable(&all[i-1].Status.Spec, s) {
+			r.compare(&all[i-1], &p)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+func confidence(s *runspec.Spec) float64 {
+	if s.Evaluation.HalfWidth > 0 {
+		return stat.RepeatedConfidence(stat.MostLooks)
+	}
+	return stat.RepeatedConfidence(1)
+}
+
+// comparable reports whether two evaluations have the same starts and the same opponent.
+func comparable(a, b *runspec.Spec) bool {
+	return a.Evaluation.Against == b.Evaluation.Against && a.Seed == b.Seed && a.Environment.Kind == b.Environment.Kind &&
+		string(a.Environment.Options) == string(b.Environment.Options) && a.Evaluation.Version < b.Evaluation.Version
+}
+
+// compare takes the difference from an evaluation of an earlier version, start by start.
+func (r *Result) compare(before, p *Played) {
+	than, differences := rewardsByStart(before.Steps), stat.GroupedMean{}
+	for seq, reward := range rewardsByStart(p.Steps) {
+		if other, both := than[seq]; both {
+			differences = differences.Add(stat.OneGroup([]float64{reward - other}))
+		}
+	}
+	if r.Pairs = differences.Groups; r.Pairs < 2 {
+		return
+	}
+	mean := differences.Interval(max(confidence(&before.Status.Spec), confidence(&p.Status.Spec)))
+	version := before.Status.Spec.Evaluation.Version
+	r.Before, r.Difference = &version, &mean
+}
+
+// rewardsByStart is the mean reward of the games of each start.
+func rewardsByStart(steps []steprecord.StepRecord) map[rollout.GroupSeq]float64 {
+	rewards := map[rollout.GroupSeq]float64{}
+	for i := range steps {
+		for _, g := range steps[i].Service.Groups {
+			if len(g.Rewards) > 0 && steps[i].Done {
+				mean, _ := stat.Moments(g.Rewards)
+				rewards[g.Seq] = mean
+			}
+		}
+	}
+	return rewards
+}

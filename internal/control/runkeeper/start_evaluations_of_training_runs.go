@@ -1,0 +1,66 @@
+package runkeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/millrace/millrace/internal/control/evaluation"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+// evaluationsAtOnce is how many evaluations of one run may go on. Versions that come meanwhile are passed over, so that
+// evaluations that find no idle capacity do not heap up.
+const evaluationsAtOnce = 4
+
+// startEvaluations starts those that runs want of their newest versions. An evaluation that is there is not started
+// again, and one that cannot be started is tried again and changes nothing of the run.
+func (k *Keeper) startEvaluations(ctx context.Context) error {
+	active, err := k.Buffer.RecentlyActive(ctx)
+	faults, going := []error{err}, map[rollout.RunName]int{}
+	for _, run := range active {
+		going[run.Spec.Evaluation.Run]++
+	}
+	for _, run := range active {
+		every := rollout.PolicyVersion(run.Spec.Evaluate.Every)
+		if every <= 0 || run.State != runstatus.RunRunning {
+			continue
+		}
+		for _, against := range run.Spec.Evaluate.Against {
+			asked := askedOf(run.Spec.Evaluate, run.PolicyVersion-run.PolicyVersion%every, against)
+			started, err := k.startEvaluation(ctx, run, asked, going[run.Spec.Name])
+			if err != nil {
+				faults = append(faults, fmt.Errorf("version %d of run %s against %s: %w", asked.Version, run.Spec.Name, against,
+					err))
+			}
+			if started {
+				going[run.Spec.Name]++
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func askedOf(e runspec.Evaluate, v rollout.PolicyVersion, against string) evaluation.Asked {
+	games := e.Games
+	if games == 0 {
+		games = runspec.DefaultEvaluationGames
+	}
+	return evaluation.Asked{Version: v, Against: against, Seat: e.Seat, Games: games, HalfWidth: e.HalfWidth}
+}
+
+// startEvaluation starts one unless it was there, or enough others go on.
+func (k *Keeper) startEvaluation(ctx context.Context, run runstatus.RunStatus, asked evaluation.Asked, going int) (bool,
+	error) {
+	spec, err := evaluation.Spec(run, asked)
+	if err != nil {
+		return false, err
+	}
+	if _, err := k.Buffer.Status(ctx, spec.Name); !rollout.Refused(err, rollout.NoSuchRun) || going >= evaluationsAtOnce {
+		return false, nil
+	}
+	_, started, err := k.Control.Start(ctx, spec)
+	return started, err
+}

@@ -1,0 +1,78 @@
+package runkeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/store/buffer"
+	"github.com/millrace/millrace/internal/store/redistest"
+)
+
+// starter starts runs in a buffer.
+type starter struct {
+	control
+	store *buffer.Store
+	names []rollout.RunName
+}
+
+func (s *starter) Start(ctx context.Context, spec runspec.Spec) (runstatus.RunStatus, bool, error) {
+	status := runstatus.RunStatus{Spec: spec, State: runstatus.RunRunning}
+	s.names = append(s.names, spec.Name)
+	return status, true, errors.Join(s.store.Open(ctx, spec), s.store.SaveStatus(ctx, status, 0))
+}
+
+// TestEvaluationsOfARunAreStarted: the newest version that is due, against each opponent, once; few go on at a time;
+// what cannot be evaluated keeps nothing else from it.
+func TestEvaluationsOfARunAreStarted(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Real(t)
+	store := buffer.New(rdb, buffer.Options{})
+	control := &starter{store: store}
+	k := &Keeper{Control: control, Buffer: store}
+	trained := runstatus.RunStatus{State: runstatus.RunRunning, Spec: runspec.Spec{Name: "demo", Model: "m", Steps: 99,
+		Environment: runspec.Environment{Kind: "tictactoe"}, Group: runspec.GroupSpec{Samples: 1, MinSamples: 1},
+		Buffer: runspec.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: runspec.KeepStale,
+			Prefill: runspec.PrefillBatch},
+		Dispatch: runspec.Dispatch{Policy: runspec.LeastTokens},
+		Sampling: rollout.Sampling{MaxTokens: 4, TopP: 1},
+		Adapters: runspec.AdapterSpec{Rank: 8, PathPrefix: "/adapters"},
+		Timeouts: runspec.Timeouts{Completion: rollout.Duration(1e9), Episode: rollout.Duration(60e9),
+			Heartbeat: rollout.Duration(10e9)},
+		Evaluate: runspec.Evaluate{Every: 5, Against: []string{"v3", "random", "v0"}, Games: 8}}}
+	if err := store.Open(t.Context(), trained.Spec); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		version rollout.PolicyVersion
+		started []rollout.RunName
+	}{
+		{0, []rollout.RunName{"demo-eval-v0-random", "demo-eval-v0-v0"}},
+		{4, nil},
+		{7, []rollout.RunName{"demo-eval-v5-random", "demo-eval-v5-v0"}},
+		{10, nil}, // four go on
+	} {
+		due := tt.version - tt.version%5
+		trained.PolicyVersion = tt.version
+		trained.Policies = []runstatus.Policy{{Version: due, Path: "/adapters/due", State: runstatus.PolicyServing}}
+		if err := store.SaveStatus(t.Context(), trained, int64(tt.version)+1); err != nil {
+			t.Fatal(err)
+		}
+		control.names = nil
+		var err error
+		for range 2 {
+			k.Buffer = buffer.New(rdb, buffer.Options{}) // reads anew what is active
+			if err = k.startEvaluations(t.Context()); err == nil || !strings.Contains(err.Error(), "against v3") {
+				t.Errorf("version %d: %v, and nobody hears that v3 is not known", tt.version, err)
+			}
+		}
+		if !slices.Equal(control.names, tt.started) {
+			t.Errorf("version %d: started %v, want %v: %v", tt.version, control.names, tt.started, err)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/internal/control/evaluation"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+// EvaluationList is what the evaluations of a run tell.
+type EvaluationList struct {
+	Evaluations []evaluation.Result `json:"evaluations"`
+}
+
+func (s *Server) registerEvaluations() {
+	start := s.operation("start-evaluation")
+	start.DefaultStatus = http.StatusCreated
+	start.Responses["200"] = &huma.Response{Description: "It was there already", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[runstatus.RunStatus](s)}}}
+	huma.Register(s.api, start, s.startEvaluation)
+	answered(s, "list-evaluations", s.listEvaluations)
+}
+
+func (s *Server) startEvaluation(ctx context.Context, in *struct {
+	RunPath
+	Body evaluation.Asked
+}) (*startedBody, error) {
+	of, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return nil, s.fail(ctx, "start evaluation", err)
+	}
+	spec, err := evaluation.Spec(of, in.Body)
+	if err != nil {
+		return nil, s.fail(ctx, "start evaluation", err)
+	}
+	return s.startSpec(ctx, spec)
+}
+
+// mostEvaluations bounds the newest runs among which a run's evaluations are looked for.
+const mostEvaluations = 1000
+
+func (s *Server) listEvaluations(ctx context.Context, in *RunPath) (EvaluationList, error) {
+	of, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return EvaluationList{}, err
+	}
+	any := func(rollout.RunName) bool { return true } // who sees a run sees what it was evaluated to
+	runs, _, err := s.deps.Store.RunsPage(ctx, "", mostEvaluations, any)
+	if err != nil {
+		return EvaluationList{}, err
+	}
+	var played []evaluation.Played
+	for _, run := range runs {
+		if run.Spec.Evaluation.Run != of.Spec.Name {
+			continue
+		}
+		steps, err := s.deps.Store.AllSteps(ctx, run.Spec.Name, 0, 0)
+		if err != nil {
+			return EvaluationList{}, err
+		}
+		played = append(played, evaluation.Played{Status: run, Steps: steps})
+	}
+	return EvaluationList{evaluation.Results(played)}, nil
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace/millrace/internal/control/evaluation"
+	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/kit/retry"
+	"github.com/millrace/millrace/internal/kit/table"
+	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
+)
+
+func newEvalCommand(d Deps) *cobra.Command {
+	s := &session{Deps: d}
+	var asked evaluation.Asked
+	version, detach := int64(-1), false
+	cmd := s.onRun("eval RUN [--version N --against WHOM]", cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			path := apiclient.RunPath(run) + "/evaluations"
+			if version < 0 {
+				if asked.Against != "" {
+					return Usage("--against %s: say which version plays, with --version", asked.Against)
+				}
+				return s.showEvaluations(ctx, c, path, "")
+			}
+			if asked.Games < 1 {
+				return Usage("--games %d: at least one game is needed", asked.Games)
+			}
+			asked.Version = rollout.PolicyVersion(version)
+			status, _, err := apiclient.Send[runstatus.RunStatus](ctx, c.Client, http.MethodPost, path, asked)
+			if err != nil {
+				return err
+			}
+			name := status.Spec.Name.Plain()
+			s.Say("evaluation %s is %s; see it with: millrace eval %s", name, status.State, run)
+			if detach {
+				return nil
+			}
+			if err := awaitEnd(ctx, c, name); err != nil {
+				return err
+			}
+			return s.showEvaluations(ctx, c, path, name)
+		})
+	flags := cmd.Flags()
+	flags.Int64Var(&version, "version", -1, "the version that plays; 0: what the run began with; none: show what is known")
+	flags.StringVar(&asked.Against, "against", "", "who plays the others: a bot, v3 for version 3, or policy:NAME")
+	flags.StringVar(&asked.Seat, "seat", "", "the agent that the version plays (default those that learn)")
+	flags.IntVar(&asked.Games, "games", 256, "at most so many, rounded up to eight equal parts")
+	flags.Float64Var(&asked.HalfWidth, "half-width", 0, "stop as soon as the mean reward is known to so much")
+	flags.StringVar(&asked.Path, "path", "", "the version's adapter, where the run does not know it any more")
+	flags.BoolVar(&detach, "detach", false, "do not wait for the end")
+	s.flags(cmd)
+	return cmd
+}
+
+// awaitEnd waits until a run is over. One that did not complete is an error, with its reason.
+func awaitEnd(ctx context.Context, c Client, run rollout.RunName) error {
+	for {
+		status, _, err := apiclient.Get[runstatus.RunStatus](ctx, c.Client, apiclient.RunPath(run))
+		if err != nil {
+			return err
+		}
+		if status.State.Over() {
+			if status.State != runstatus.RunCompleted {
+				return fmt.Errorf("evaluation %s is %s: %s", run, status.State, status.Reason)
+			}
+			return nil
+		}
+		if err := retry.Pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// showEvaluations shows those of a run, or one of them.
+func (s *session) showEvaluations(ctx context.Context, c Client, path string, only rollout.RunName) error {
+	list, a, err := apiclient.Get[api.EvaluationList](ctx, c.Client, path)
+	if err != nil {
+		return err
+	}
+	document := a.Body
+	if only != "" {
+		for _, r := range list.Evaluations {
+			if r.Run == only {
+				list.Evaluations = []evaluation.Result{r}
+			}
+		}
+		if document, err = json.Marshal(list); err != nil {
+			return err
+		}
+	}
+	if len(list.Evaluations) == 0 {
+		s.Say("no version was evaluated yet; do so with --version and --against")
+	}
+	return s.show(document, func() error { return s.write(evaluationTable(list.Evaluations)) })
+}
+
+func evaluationTable(all []evaluation.Result) *table.Table {
+	t := table.New(table.Right("VERSION"), table.Left("AGAINST"), table.Right("GAMES"), table.Right("SCORE ± 95 %"),
+		table.Right("THAN BEFORE"), table.Left(""), table.Left("STATE"), table.Left("RUN"))
+	for _, r := range all {
+		score, difference, verdict := "-", "-", ""
+		if r.Score != nil {
+			score = rewardText(*r.Score)
+		}
+		if d := r.Difference; d != nil {
+			difference = rewardText(*d)
+			switch {
+			case !d.Excludes(0):
+				verdict = fmt.Sprintf("not told from v%d", *r.Before)
+			case d.Mean > 0:
+				verdict = fmt.Sprintf("better than v%d", *r.Before)
+			default:
+				verdict = fmt.Sprintf("worse than v%d", *r.Before)
+			}
+		}
+		t.Row(strconv.FormatInt(int64(r.Version), 10), r.Against, fmt.Sprintf("%d of %d", r.Games, r.Asked), score,
+			difference, verdict, string(r.State), string(r.Run))
+	}
+	return t
+}
