@@ -21,6 +21,7 @@ type engine struct {
 	draining  bool
 
 	inFlight []*entry     // in no order
+	othersAt time.Time    // when a request of a run that does not go behind was last here
 	perRun   map[*run]int // in flight
 	load     int64        // expected work in flight, in weighted tokens
 
@@ -79,7 +80,7 @@ func (e *engine) onTrial(st *standing) bool {
 
 // takesOneMore reports whether the engine takes one more request of r now.
 func (e *engine) takesOneMore(r *run, now time.Time) bool {
-	if len(e.inFlight) >= e.window || r.rules.Behind && !e.roomBehind() {
+	if len(e.inFlight) >= e.window {
 		return false
 	}
 	if st := e.standingOf(r); st != nil {

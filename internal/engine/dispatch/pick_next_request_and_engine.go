@@ -24,7 +24,7 @@ func (s *Scheduler) next(r *run) (pick, bool) {
 		}
 		servers := s.servers(l)
 		if r.rules.Behind {
-			servers = s.roomForAdapter(l, servers)
+			servers = s.capacityBehind(l, servers)
 		}
 		if !s.lookForRoom(r, servers) {
 			continue // homes do not matter here

@@ -34,6 +34,8 @@ type Scheduler struct {
 	began    time.Time // of the first event
 
 	price price
+	// owedBehind is the work of others, in weighted tokens, until a request may go behind them again.
+	owedBehind int64
 
 	count counters
 }
@@ -177,6 +179,7 @@ func (s *Scheduler) send(p pick) {
 	if !q.run.rules.Behind {
 		s.level = max(s.level, q.run.service-q.run.places.cost) // what is in flight may yet be taken back
 	}
+	s.account(q, to)
 	q.run.service += q.cost
 	q.run.holds(q, s.began)
 	q.run.last = to.id
@@ -197,6 +200,9 @@ func (s *Scheduler) send(p pick) {
 func (s *Scheduler) recall(q *entry) {
 	e := q.engine
 	e.remove(q)
+	if !q.run.rules.Behind {
+		e.othersAt = s.now
+	}
 	e.load -= q.cost
 	if e.perRun[q.run]--; e.perRun[q.run] == 0 {
 		delete(e.perRun, q.run)

@@ -21,7 +21,8 @@ import (
 //	> [+1s] submit 1..3 run=r group=0 sample=0 model=m prompt=100 output=20 deadline=5s home=a
 //	> [+1s] served 1 3 | refused 1 | unfit 1 | overloaded 1 retry=2s | missing 1 | aborted 1 | failed 1 code=x | timedout 1 | broken 1
 //	> [+1s] cancel 1 | drain a | down a | probed a ok | probed a dead | over r | tick | stats
-//	> [+1s] rules r policy=round_robin per_engine=1 slack=2 group=3 slots=1 order=arrival ageing=5 queue=per_engine behind=1
+//	> [+1s] rules r policy=round_robin per_engine=1 slack=2 group=3 slots=1 order=arrival ageing=5 queue=per_engine
+//	> rules e behind=1
 //
 // An outcome is of the request's latest try unless try=N says otherwise. [+1s] lets time pass first.
 func TestScripts(t *testing.T) {
