@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,9 @@ func TestResults(t *testing.T) {
 	all := Results([]Played{played(12, "random", 1, 1, 0.5, 1, 9), played(8, "v0", 1, 1), played(8, "random", 0, 1, 0, 1)})
 	if len(all) != 3 || all[0].Version != 8 || all[0].Difference != nil || all[1].Version != 12 || all[2].Against != "v0" {
 		t.Fatalf("%+v", all)
+	}
+	if v0 := all[2]; v0.Path != "/adapters/demo-v8" || !slices.Equal(v0.Opponents, []string{"/adapters/sft"}) {
+		t.Errorf("plays with %q and %q", v0.Path, v0.Opponents)
 	}
 	d := all[1]
 	if d.Difference == nil || d.Pairs != 4 || *d.Before != 8 || math.Abs(d.Difference.Mean-0.375) > 1e-9 {

@@ -18,9 +18,13 @@ type Result struct {
 	Reason  string                `json:"reason,omitempty"`
 	Version rollout.PolicyVersion `json:"version"`
 	Against string                `json:"against,omitempty"`
-	Games   int                   `json:"games" doc:"In completed steps, each once"`
-	Asked   int                   `json:"games_asked"`
-	Score   *stat.Interval        `json:"score,omitempty" doc:"Mean reward; with 95 % confidence, over all looks where it may stop early"`
+	// Path and Opponents are adapters that trainers leave on disk until the evaluation is over.
+	Path      string   `json:"path,omitempty" doc:"The version's adapter; none: it is the base model"`
+	Opponents []string `json:"opponent_paths,omitempty" doc:"Adapters that play the others"`
+
+	Games int            `json:"games" doc:"In completed steps, each once"`
+	Asked int            `json:"games_asked"`
+	Score *stat.Interval `json:"score,omitempty" doc:"Mean reward; with 95 % confidence, over all looks where it may stop early"`
 	// Before is the version before of which there is such an evaluation, and Difference this one's reward less that
 	// one's, from the same starts.
 	Before     *rollout.PolicyVersion `json:"before,omitempty" doc:"The version that it is compared with"`
@@ -48,6 +52,12 @@ func Results(all []Played) []Result {
 		s := &p.Status.Spec
 		r := Result{Run: s.Name.Plain(), State: p.Status.State, Reason: p.Status.Reason, Version: s.Evaluation.Version,
 			Against: s.Evaluation.Against, Asked: s.Steps * s.Buffer.GroupsPerStep}
+		r.Path = s.Adapters.Initial
+		for _, policy := range s.Policies {
+			if policy.Path != "" {
+				r.Opponents = append(r.Opponents, policy.Path)
+			}
+		}
 		var reward stat.GroupedMean
 		for j := range p.Steps {
 			for _, of := range p.Steps[j].Service.Results {
