@@ -74,7 +74,7 @@ func TestPageWithTokens(t *testing.T) {
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := &visitor{served: serveAPI(t, "auth: {tokens_file: "+file+"}\n", nil)}
+	v := &visitor{served: serveAPI(t, "name: rl-production\nauth: {tokens_file: "+file+"}\n", nil)}
 
 	got, _ := v.ask("GET", "/", "", "")
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./login?next=" {
@@ -99,14 +99,15 @@ func TestPageWithTokens(t *testing.T) {
 	v.login(operator)
 	got, _ = v.ask("GET", "/", "", "")
 	if got.status != http.StatusOK || !strings.Contains(got.body, "op, operator") ||
-		!strings.Contains(got.body, "Engines") {
+		!strings.Contains(got.body, "Engines") || !strings.Contains(got.body, "rl-production, Millrace</title>") {
 		t.Errorf("an operator is shown %d %s", got.status, got.body)
 	}
 	if got.header.Get("Cache-Control") != "no-store" || !strings.Contains(got.header.Get("Content-Security-Policy"),
 		"default-src 'none'") || strings.Contains(got.header.Get("Content-Security-Policy"), "unsafe") {
 		t.Errorf("the page's header is %v", got.header)
 	}
-	if got, _ = v.ask("GET", "/data/status", "", ""); got.status != 200 || !strings.Contains(got.body, "problems") {
+	if got, _ = v.ask("GET", "/data/status", "", ""); got.status != 200 ||
+		!strings.Contains(got.body, `"name":"rl-production"`) {
 		t.Errorf("data: %d %s", got.status, got.body)
 	}
 	if got, _ = v.ask("GET", "/v1/status", "", ""); got.status != http.StatusUnauthorized {
