@@ -5,6 +5,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/runratings"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -38,5 +39,14 @@ func (s *Server) showRatings(ctx context.Context, in *struct {
 			}
 		}
 	}
-	return runratings.Of(in.Run.Plain(), orders, in.Players)
+	rated, err := runratings.Of(in.Run.Plain(), orders, in.Players)
+	if err != nil {
+		return runratings.Ratings{}, err
+	}
+	of, err := s.deps.Store.Status(ctx, in.Run)
+	if err == nil && of.Spec.Group.ZeroVariance == runspec.DropZeroVariance {
+		rated.Notes = append(rated.Notes, "groups dropped for equal rewards are not counted: who wins or loses all games of "+
+			"a group is rated too close to its opponent")
+	}
+	return rated, err
 }
