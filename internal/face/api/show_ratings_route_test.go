@@ -51,7 +51,8 @@ func TestRatingsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := httptest.NewRecorder()
-	server.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/runs/demo/ratings", nil))
+	asked := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/runs/demo/ratings", nil)
+	server.Handler().ServeHTTP(answer, asked)
 	var r runratings.Ratings
 	if err := json.Unmarshal(answer.Body.Bytes(), &r); err != nil || answer.Code != http.StatusOK {
 		t.Fatal(answer.Code, answer.Body, err)
