@@ -165,19 +165,11 @@ func slowdownOf(c *comparison, beforeSec, afterSec float64) requestSlowdown {
 		s[which] = max(1, min(by, left))
 		left /= s[which]
 	}
-	tokens := func(power float64) {
-		for _, which := range []condition{condCompletion, condUncached, condPrompt} {
-			if c.differs(which) {
-				take(which, math.Pow(c.ratio(which), power))
-			}
+	load := max(1, c.ratio(condInFlight))
+	for _, which := range []condition{condCompletion, condUncached, condPrompt} {
+		if c.differs(which) {
+			take(which, c.ratio(which))
 		}
-	}
-	whole, load := left, max(1, c.ratio(condInFlight))
-	tokens(1)
-	// Where something else did more, tokens did something between nothing and all that they can have done.
-	if left > (1+moved)*load && left > whole/left {
-		left = whole
-		tokens(0.5)
 	}
 	if c.differs(condStall) {
 		serving := func(stall, stepSec float64) float64 { return max(0.05, 1-stall/stepSec) }

@@ -110,13 +110,13 @@ func byCounters(m *measurements, shifts speedShifts) []capacity.Observation {
 			continue
 		}
 		if f := &v.Fleet; f.Engines > 0 && f.WindowSec > 0 {
-			one, busy := work{stretch: stretch, step: no, sec: f.WindowSec}, 1.0
+			busy := 1.0
 			if f.BusyShare > 0 {
 				busy = min(1, f.BusyShare)
 			}
-			one.inFlight, one.sec = f.InFlight/busy, busy*f.WindowSec
-			one.input, one.output = f.InputTPS*f.WindowSec/f.Engines, f.OutputTPS*f.WindowSec/f.Engines
-			windows = append(windows, one)
+			windows = append(windows, work{stretch: stretch, step: no, inFlight: f.InFlight / busy,
+				input: f.InputTPS * f.WindowSec / f.Engines, output: f.OutputTPS * f.WindowSec / f.Engines,
+				sec: busy * f.WindowSec})
 		}
 		for _, e := range v.Engines {
 			if _, known := number[e.Engine]; !known {
