@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/game/specfile"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -132,5 +133,28 @@ func TestResults(t *testing.T) {
 	}
 	if all[2].Difference != nil {
 		t.Errorf("compared with another opponent: %+v", all[2])
+	}
+}
+
+// The best version is that with the highest score against the opponent that most versions have met, unless it is named;
+// evaluations that go on do not count.
+func TestBest(t *testing.T) {
+	t.Parallel()
+	scored := func(v rollout.PolicyVersion, against string, state runstatus.RunState, mean float64) Result {
+		return Result{Version: v, Against: against, State: state, Score: &stat.Interval{Mean: mean}}
+	}
+	all := []Result{scored(1, "random", runstatus.RunCompleted, 0.5), scored(4, "random", runstatus.RunCompleted, 0.8),
+		scored(8, "random", runstatus.RunCompleted, 0.8), scored(9, "random", runstatus.RunRunning, 0.9),
+		scored(8, "v4", runstatus.RunCompleted, 1), {Version: 3, Against: "random", State: runstatus.RunFailed}}
+	for against, want := range map[string]rollout.PolicyVersion{"": 4, "random": 4, "v4": 8} {
+		if best, known := Best(all, against); !known || best.Version != want {
+			t.Errorf("against %q: %d %v, want %d", against, best.Version, known, want)
+		}
+	}
+	if best, known := Best(all, "dumb"); known {
+		t.Errorf("against dumb: %+v", best)
+	}
+	if _, known := Best(nil, ""); known {
+		t.Error("of no evaluations")
 	}
 }

@@ -76,6 +76,31 @@ func Results(all []Played) []Result {
 	return results
 }
 
+// Best is the finished evaluation with the highest score against an opponent; empty: against the one that most versions
+// have met. Of equal scores the earlier version's is the best.
+func Best(all []Result, against string) (best Result, known bool) {
+	met := map[string]int{}
+	for _, r := range all {
+		if r.State == runstatus.RunCompleted && r.Score != nil {
+			met[r.Against]++
+		}
+	}
+	if against == "" {
+		for _, r := range all {
+			if met[r.Against] > met[against] {
+				against = r.Against
+			}
+		}
+	}
+	for _, r := range all {
+		if r.State == runstatus.RunCompleted && r.Score != nil && r.Against == against &&
+			(!known || r.Score.Mean > best.Score.Mean) {
+			best, known = r, true
+		}
+	}
+	return best, known
+}
+
 func confidence(s *runspec.Spec) float64 {
 	if s.Evaluation.HalfWidth > 0 {
 		return stat.RepeatedConfidence(stat.MostLooks)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/reporttext"
 	"github.com/millrace/millrace/internal/diagnosis/runcompare"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/table"
@@ -153,7 +154,7 @@ func intervalText(i stat.Interval, plusMinus string) string {
 	if !i.Known() {
 		return units.Number(i.Mean)
 	}
-	return fine(i.Mean, i.Half) + plusMinus + fine(i.Half, i.Half)
+	return tablerow.Fine(i.Mean, i.Half) + plusMinus + tablerow.Fine(i.Half, i.Half)
 }
 
 func signedInterval(i stat.Interval, plusMinus string) string {
@@ -162,15 +163,4 @@ func signedInterval(i stat.Interval, plusMinus string) string {
 		return "+" + text
 	}
 	return text
-}
-
-// fine writes a number with as many digits as the error leaves it.
-func fine(v, err float64) string {
-	digits := 1
-	if err > 0 && err < 10 {
-		digits = min(5, max(0, int(math.Ceil(-math.Log10(err)))))
-	} else if err >= 10 {
-		digits = 0
-	}
-	return fmt.Sprintf("%.*f", digits, v)
 }

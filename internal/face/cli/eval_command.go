@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
@@ -108,23 +109,45 @@ func evaluationTable(all []evaluation.Result) *table.Table {
 	t := table.New(table.Right("VERSION"), table.Left("AGAINST"), table.Right("GAMES"), table.Right("SCORE ± 95 %"),
 		table.Right("THAN BEFORE"), table.Left(""), table.Left("STATE"), table.Left("RUN"))
 	for _, r := range all {
-		score, difference, verdict := "-", "-", ""
-		if r.Score != nil {
-			score = rewardText(*r.Score)
-		}
-		if d := r.Difference; d != nil {
-			difference = rewardText(*d)
-			switch {
-			case !d.Excludes(0):
-				verdict = fmt.Sprintf("not told from v%d", *r.Before)
-			case d.Mean > 0:
-				verdict = fmt.Sprintf("better than v%d", *r.Before)
-			default:
-				verdict = fmt.Sprintf("worse than v%d", *r.Before)
-			}
-		}
-		t.Row(strconv.FormatInt(int64(r.Version), 10), r.Against, fmt.Sprintf("%d of %d", r.Games, r.Asked), score,
-			difference, verdict, string(r.State), string(r.Run))
+		row := tablerow.RowOfEvaluation(r)
+		t.Row(row.Version, row.Against, row.Games, row.Score, row.Difference, row.Verdict, row.State, row.Run)
 	}
 	return t
+}
+
+// bestCommand tells which version reached most.
+func (s *session) bestCommand() *cobra.Command {
+	against := ""
+	cmd := s.onRun("best RUN", cobra.ExactArgs(1),
+		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
+			list, _, err := apiclient.Get[api.EvaluationList](ctx, c.Client, apiclient.RunPath(run)+"/evaluations")
+			if err != nil {
+				return err
+			}
+			best, known := evaluation.Best(list.Evaluations, against)
+			if !known {
+				return fmt.Errorf("no version of run %s has finished an evaluation%s; do so with: millrace eval %s "+
+					"--version N --against WHOM", run, againstText(against), run)
+			}
+			document, err := json.Marshal(best)
+			if err != nil {
+				return err
+			}
+			return s.show(document, func() error {
+				row := tablerow.RowOfEvaluation(best)
+				t := table.New(table.Right("VERSION"), table.Left("AGAINST"), table.Right("GAMES"),
+					table.Right("SCORE ± 95 %"), table.Left("ADAPTER"))
+				t.Row(row.Version, row.Against, row.Games, row.Score, cmp.Or(best.Path, "the base model"))
+				return s.write(t)
+			})
+		})
+	cmd.Flags().StringVar(&against, "against", "", "the opponent that counts (default that of the most versions)")
+	return cmd
+}
+
+func againstText(against string) string {
+	if against == "" {
+		return ""
+	}
+	return " against " + against
 }

@@ -21,7 +21,7 @@ func newRunCommand(d Deps) *cobra.Command {
 	s.flags(cmd)
 	Group(cmd, "Start and change:", s.startCommand(), s.setCommand(), s.pauseCommand(true), s.pauseCommand(false),
 		s.stopCommand(), s.cloneCommand(), s.rewindCommand())
-	Group(cmd, "Look at:", s.listCommand(), s.showCommand(), s.curveCommand(), s.ratingsCommand(),
+	Group(cmd, "Look at:", s.listCommand(), s.showCommand(), s.curveCommand(), s.ratingsCommand(), s.bestCommand(),
 		s.stepsCommand(), s.watchCommand(),
 		s.compareCommand(), s.listGamesCommand(), s.showGameCommand())
 	Group(cmd, "Keep and delete:", s.recordCommand(), s.archiveCommand(), s.deleteCommand())

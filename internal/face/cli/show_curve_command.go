@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis/runcurve"
 	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
@@ -103,7 +104,7 @@ func (s *session) writeCurve(c runcurve.Curve) error {
 		p := &c.Points[i]
 		row := []string{pointName(c.By, p), strconv.Itoa(p.Games), strconv.Itoa(p.Groups), "-", ""}
 		if p.Reward != nil {
-			row[3], row[4] = rewardText(*p.Reward), rangeBar(c, p.Reward)
+			row[3], row[4] = tablerow.Reward(*p.Reward), rangeBar(c, p.Reward)
 		}
 		for _, f := range figures {
 			cell := "-"
@@ -142,7 +143,7 @@ func (s *session) writeAgents(c runcurve.Curve) error {
 		for _, name := range names {
 			cell := "-"
 			if of, known := c.Points[i].Agents[name]; known {
-				cell = rewardText(of)
+				cell = tablerow.Reward(of)
 			}
 			row = append(row, cell)
 		}
@@ -150,14 +151,6 @@ func (s *session) writeAgents(c runcurve.Curve) error {
 	}
 	fmt.Fprintln(s.Stdout)
 	return s.write(t)
-}
-
-// rewardText is a mean and half its interval, with two digits of the error.
-func rewardText(i stat.Interval) string {
-	if i.Half <= 0 {
-		return strconv.FormatFloat(i.Mean, 'f', 3, 64)
-	}
-	return fine(i.Mean, i.Half/10) + " ± " + fine(i.Half, i.Half/10)
 }
 
 // pointName is what a point is of.

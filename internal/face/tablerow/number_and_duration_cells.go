@@ -2,6 +2,7 @@ package tablerow
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -26,6 +27,17 @@ func Ago(t, now time.Time) string {
 		return "-"
 	}
 	return Span(now.Sub(t)) + " ago"
+}
+
+// Fine writes a number with as many digits as its error leaves it.
+func Fine(v, err float64) string {
+	digits := 1
+	if err > 0 && err < 10 {
+		digits = min(5, max(0, int(math.Ceil(-math.Log10(err)))))
+	} else if err >= 10 {
+		digits = 0
+	}
+	return fmt.Sprintf("%.*f", digits, v)
 }
 
 // Seconds writes seconds so that a column of them lines up.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/access"
 	"github.com/millrace/millrace/internal/face/api"
@@ -21,6 +22,7 @@ import (
 	"github.com/millrace/millrace/internal/game/diplomacy"
 	"github.com/millrace/millrace/internal/game/gamelist"
 	"github.com/millrace/millrace/internal/kit/panics"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -176,6 +178,11 @@ func (s *service) document(path string) any {
 			Waits: []api.Wait{{What: "batch", Owner: "trainer, step 9", Detail: "1 ready group of 2 needed"}}}
 	case "/v1/runs/demo/waits":
 		return map[string]any{"waits": []api.Wait{}}
+	case "/v1/runs/demo/evaluations":
+		before := rollout.PolicyVersion(3)
+		return api.EvaluationList{Evaluations: []evaluation.Result{{Run: "demo", State: runstatus.RunCompleted, Version: 7,
+			Against: s.reason, Games: 64, Asked: 64, Score: &stat.Interval{Mean: 0.875, Half: 0.05}, Before: &before,
+			Pairs: 64, Difference: &stat.Interval{Mean: 0.25, Half: 0.125}}}}
 	case "/v1/runs/demo/diagnosis":
 		return diagnosis.Report{Run: "demo", Verdict: diagnosis.VerdictProblem, Summary: "The trainer waits 3 s of 13 s.",
 			WhatIfs: []diagnosis.WhatIf{{Change: "engines 1 -> 2", Outcome: diagnosis.Helps, StepSec: 10,

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/game/gamelist"
@@ -70,6 +72,11 @@ func (s *Site) run(tab string) func(context.Context, *visit) (content, error) {
 		in.Tab = tab
 		view := pageview.RunOf(in)
 		view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
+		if tab == pageview.CurveTab {
+			if view.Evaluations, err = evaluationsOfRun(ctx, v); err != nil {
+				return content{}, err
+			}
+		}
 		if tab == pageview.GamesTab {
 			if view.Games, err = gamesOfRun(ctx, v); err != nil {
 				return content{}, err
@@ -87,6 +94,16 @@ func (s *Site) run(tab string) func(context.Context, *visit) (content, error) {
 		}
 		return c, nil
 	}
+}
+
+// evaluationsOfRun is what evaluations of the run tell.
+func evaluationsOfRun(ctx context.Context, v *visit) (rows []tablerow.EvaluationRow, err error) {
+	var list api.EvaluationList
+	err = v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run")))+"/evaluations", &list)
+	for _, r := range list.Evaluations {
+		rows = append(rows, tablerow.RowOfEvaluation(r))
+	}
+	return rows, err
 }
 
 // gamesOfRun is the games that a visitor asks for.

@@ -371,3 +371,14 @@ func TestTextsAtTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// The curve's tab has what evaluations tell, and a link to each.
+func TestEvaluationsAreShown(t *testing.T) {
+	t.Parallel()
+	page := get(t, site(t, newService(10)), "/runs/demo/curve")
+	for _, want := range []string{"64 of 64", "0.875 ± 0.050", "better than v3", `href="../../runs/demo"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+}

@@ -52,6 +52,7 @@ type Run struct {
 	Steps                           []runhistory.Step // the latest first
 	Games                           GameList
 	Ratings                         *Ratings // nil: no game between different players is known
+	Evaluations                     []tablerow.EvaluationRow
 	Settings                        []spec.Setting
 	Workflow                        string // address of its workflow in Temporal's UI; empty: not known
 	Charts
