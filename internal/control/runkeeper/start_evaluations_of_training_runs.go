@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/rollout"
@@ -23,13 +25,16 @@ func (k *Keeper) startEvaluations(ctx context.Context) error {
 	for _, run := range active {
 		going[run.Spec.Evaluation.Run]++
 	}
-	for _, run := range active {
-		every := rollout.PolicyVersion(run.Spec.Evaluate.Every)
-		if every <= 0 || run.State != runstatus.RunRunning {
+	all := func(rollout.RunName) bool { return true }
+	ended, _, err := k.Buffer.EndedRuns(ctx, "", lookedAtAgain, all)
+	faults = append(faults, err)
+	for _, run := range slices.Concat(active, ended) {
+		version, due := dueVersion(run, time.Now())
+		if !due {
 			continue
 		}
 		for _, against := range run.Spec.Evaluate.Against {
-			asked := askedOf(run.Spec.Evaluate, run.PolicyVersion-run.PolicyVersion%every, against)
+			asked := askedOf(run.Spec.Evaluate, version, against)
 			started, err := k.startEvaluation(ctx, run, asked, going[run.Spec.Name])
 			if err != nil {
 				faults = append(faults, fmt.Errorf("version %d of run %s against %s: %w", asked.Version, run.Spec.Name, against,
@@ -41,6 +46,24 @@ func (k *Keeper) startEvaluations(ctx context.Context) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// A completed run's last version is evaluated, too, whichever it is, unless that takes too long to begin.
+const (
+	lookedAtAgain = 32 // ended runs, the newest
+	endedLately   = time.Hour
+)
+
+// dueVersion is the version of a run that is to be evaluated, if one is.
+func dueVersion(run runstatus.RunStatus, now time.Time) (v rollout.PolicyVersion, due bool) {
+	every := rollout.PolicyVersion(run.Spec.Evaluate.Every)
+	switch {
+	case every <= 0:
+		return 0, false
+	case run.State == runstatus.RunRunning:
+		return run.PolicyVersion - run.PolicyVersion%every, true
+	}
+	return run.PolicyVersion, run.State == runstatus.RunCompleted && now.Sub(run.EndedAt) < endedLately
 }
 
 func askedOf(e runspec.Evaluate, v rollout.PolicyVersion, against string) evaluation.Asked {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
@@ -27,15 +28,8 @@ func (s *starter) Start(ctx context.Context, spec runspec.Spec) (runstatus.RunSt
 	return status, true, errors.Join(s.store.Open(ctx, spec), s.store.SaveStatus(ctx, status, 0))
 }
 
-// TestEvaluationsOfARunAreStarted: the newest version that is due, against each opponent, once; few go on at a time;
-// what cannot be evaluated keeps nothing else from it.
-func TestEvaluationsOfARunAreStarted(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Real(t)
-	store := buffer.New(rdb, buffer.Options{})
-	control := &starter{store: store}
-	k := &Keeper{Control: control, Buffer: store}
-	trained := runstatus.RunStatus{State: runstatus.RunRunning, Spec: runspec.Spec{Name: "demo", Model: "m", Steps: 99,
+func evaluatedEvery5() runstatus.RunStatus {
+	return runstatus.RunStatus{State: runstatus.RunRunning, Spec: runspec.Spec{Name: "demo", Model: "m", Steps: 99,
 		Environment: runspec.Environment{Kind: "tictactoe"}, Group: runspec.GroupSpec{Samples: 1, MinSamples: 1},
 		Buffer: runspec.BufferSpec{Depth: 1, GroupsPerStep: 1, OnStale: runspec.KeepStale,
 			Prefill: runspec.PrefillBatch},
@@ -45,6 +39,17 @@ func TestEvaluationsOfARunAreStarted(t *testing.T) {
 		Timeouts: runspec.Timeouts{Completion: rollout.Duration(1e9), Episode: rollout.Duration(60e9),
 			Heartbeat: rollout.Duration(10e9)},
 		Evaluate: runspec.Evaluate{Every: 5, Against: []string{"v3", "random", "v0"}, Games: 8}}}
+}
+
+// TestEvaluationsOfARunAreStarted: the newest version that is due, against each opponent, once; few go on at a time;
+// what cannot be evaluated keeps nothing else from it.
+func TestEvaluationsOfARunAreStarted(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Real(t)
+	store := buffer.New(rdb, buffer.Options{})
+	control := &starter{store: store}
+	k := &Keeper{Control: control, Buffer: store}
+	trained := evaluatedEvery5()
 	if err := store.Open(t.Context(), trained.Spec); err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +78,35 @@ func TestEvaluationsOfARunAreStarted(t *testing.T) {
 		}
 		if !slices.Equal(control.names, tt.started) {
 			t.Errorf("version %d: started %v, want %v: %v", tt.version, control.names, tt.started, err)
+		}
+	}
+}
+
+// TestTheLastVersionIsEvaluated: that of a run that has completed lately, and not of one that was stopped.
+func TestTheLastVersionIsEvaluated(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		state   runstatus.RunState
+		ago     time.Duration
+		started []rollout.RunName
+	}{
+		{runstatus.RunCompleted, time.Minute, []rollout.RunName{"demo-eval-v7-random", "demo-eval-v7-v0"}},
+		{runstatus.RunCompleted, 2 * time.Hour, nil},
+		{runstatus.RunStopped, time.Minute, nil},
+	} {
+		store := buffer.New(redistest.Real(t), buffer.Options{})
+		control := &starter{store: store}
+		k := &Keeper{Control: control, Buffer: store}
+		trained := evaluatedEvery5()
+		trained.Spec.Evaluate.Against = trained.Spec.Evaluate.Against[1:]
+		trained.State, trained.EndedAt, trained.PolicyVersion = tt.state, time.Now().Add(-tt.ago), 7
+		trained.Policies = []runstatus.Policy{{Version: 7, Path: "/adapters/v7", State: runstatus.PolicyRetired}}
+		err := errors.Join(store.Open(t.Context(), trained.Spec), store.SaveStatus(t.Context(), trained, 1))
+		for range 2 {
+			err = errors.Join(err, k.startEvaluations(t.Context()))
+		}
+		if err != nil || !slices.Equal(control.names, tt.started) {
+			t.Errorf("%s %s ago: started %v, want %v: %v", tt.state, tt.ago, control.names, tt.started, err)
 		}
 	}
 }
