@@ -3,13 +3,14 @@ package diagnosis
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/millrace/millrace/internal/kit/stat"
 )
 
 const (
-	// mostConditions bounds those that a jump is shared among.
+	// mostConditions bounds those that a jump is shared among: each more doubles the replays.
 	mostConditions = 4
 	// noticeable is the least share of an effect for which a condition is examined.
 	noticeable = 0.03
@@ -20,12 +21,13 @@ const (
 // changedCondition is one condition that differs, with its share of the effect.
 type changedCondition struct {
 	which condition
-	sec   float64 // of the effect
+	sec   float64 // of the effect: its Shapley value
 	share Share
 }
 
-// changedConditions lists the changed conditions by their share of the effect, the largest first. A share is the mean
-// of what a step saves when the condition is restored before all others, and after them.
+// changedConditions lists the changed conditions by their share of the effect, the largest first. The shares are
+// Shapley values: what restoring a condition adds to those restored already, over all orders of restoring. They add up
+// to the part of the effect that the replay explains.
 func changedConditions(m *measurements, reg *regime, p *predictions, c *comparison, e effect) []changedCondition {
 	b := butForOf(m, reg, p, c)
 	var found []changedCondition
@@ -42,18 +44,42 @@ func changedConditions(m *measurements, reg *regime, p *predictions, c *comparis
 	for i := range found {
 		which[i] = found[i].which
 	}
-	all := b.seconds(which)
-	for i := range found {
+	for i, sec := range shapley(b.seconds, which) {
 		f := &found[i]
-		others := slices.Delete(slices.Clone(which), i, i+1)
-		f.sec = (f.sec + b.seconds(others) - all) / 2
-		of := f.sec / e.sec
+		f.sec = sec
+		of := sec / e.sec
 		off := math.Abs(of) * likely * c.relativeError(f.which)
 		f.share = Share{Of: of, Low: of - off, High: of + off}
 	}
 	found = slices.DeleteFunc(found, func(f changedCondition) bool { return math.Abs(f.share.Of) < noticeable })
 	slices.SortStableFunc(found, func(a, b changedCondition) int { return cmp.Compare(b.sec, a.sec) })
 	return found
+}
+
+// shapley is each condition's part of what putting all of them back changes, by a model of the step time.
+func shapley(seconds func(back []condition) float64, which []condition) []float64 {
+	n := len(which)
+	sec := make([]float64, 1<<n)
+	for set := range sec {
+		var back []condition
+		for i, one := range which {
+			if set&(1<<i) != 0 {
+				back = append(back, one)
+			}
+		}
+		sec[set] = seconds(back)
+	}
+	factorial := func(k int) float64 { return math.Gamma(float64(k) + 1) }
+	values := make([]float64, n)
+	for i := range which {
+		for set := range sec {
+			if set&(1<<i) == 0 {
+				size := bits.OnesCount(uint(set))
+				values[i] += factorial(size) * factorial(n-size-1) / factorial(n) * (sec[set] - sec[set|1<<i])
+			}
+		}
+	}
+	return values
 }
 
 // butFor replays the present level of the run with some conditions of a jump restored. The time that a step then saves
@@ -165,11 +191,19 @@ func slowdownOf(c *comparison, beforeSec, afterSec float64) requestSlowdown {
 		s[which] = max(1, min(by, left))
 		left /= s[which]
 	}
-	load := max(1, c.ratio(condInFlight))
-	for _, which := range []condition{condCompletion, condUncached, condPrompt} {
-		if c.differs(which) {
-			take(which, c.ratio(which))
+	tokens := func(power float64) {
+		for _, which := range []condition{condCompletion, condUncached, condPrompt} {
+			if c.differs(which) {
+				take(which, math.Pow(c.ratio(which), power))
+			}
 		}
+	}
+	whole, load := left, max(1, c.ratio(condInFlight))
+	tokens(1)
+	// Where something else did more, tokens did something between nothing and all that they can have done.
+	if left > (1+moved)*load && left > whole/left {
+		left = whole
+		tokens(0.5)
 	}
 	if c.differs(condStall) {
 		serving := func(stall, stepSec float64) float64 { return max(0.05, 1-stall/stepSec) }

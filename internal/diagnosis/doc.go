@@ -20,11 +20,13 @@
 //
 // Engines may be the limit while their slots are free: the more requests are in flight, the longer each takes. Package
 // capacity fits by how much, to all loads that the record shows; where the rise of throughput at the present load is
-// below one half, the run is capacity-bound by engine_speed. Beyond the loads that were seen such engines may do more
-// or not: whether more depth helps is open. Where the loads seen cannot tell, the regime is undecided, and Regime.Probe
-// is the experiment that decides, and so it is where the replay does not meet the record. Loads of times in which
-// engines had another speed are not compared with each other, and those in which the speed changed say nothing. Loads
-// are what the engines' samples say.
+// below one half, the run is capacity-bound by engine_speed. Beyond the loads that were
+// seen such engines may do more or not; the prediction is between the two, and the outcome open where they differ.
+// Where the loads seen cannot tell, the regime is undecided, and Regime.Probe is the
+// experiment that decides, and so it is where the replay does not meet the record. Loads of times in which engines had
+// another speed are not compared with each other, and those in which the speed changed say nothing. Loads are known
+// badly, rebuilt from timelines or sampled: how far the two views are apart says by how much, and the spread that is
+// error is taken out.
 //
 // # One model
 //
@@ -40,7 +42,7 @@
 // differ (measure_conditions_of_each_step.go). The before of a condition ends where it changed, which may be long
 // before the jump, because a full buffer hides it; those of the prefill are no before
 // (compare_conditions_before_and_after_effect.go). What differs is put back, alone and together, in the replay, and
-// gets its share of the jump (attribute_jump_to_conditions_by_replay.go). A longer request is split in order:
+// gets its Shapley share of the jump (attribute_jump_to_conditions_by_replay.go). A longer request is split in order:
 // more tokens, stalls, less memory, more load, and what is left are slower engines, since an engine of the same speed
 // never gives less for more requests. What was done is looked for from the launch of the first group that shows the
 // change (events_behind_changes_and_operator_undo.go). Where nothing changed, what costs time in all steps alike is

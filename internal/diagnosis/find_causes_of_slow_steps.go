@@ -101,6 +101,10 @@ func causesOf(m *measurements, reg *regime, p *predictions) []Cause {
 	}
 	e, changed, explained := likeliestChange(m, reg, p, effects)
 	out = append(out, changed...)
+	if lost, went := unexplainedLoss(m, e, explained); went && !named(out, lost.Name) && !named(out, CauseConfig) {
+		out = append(out, lost)
+		explained = explained || lost.Decision == IsCause
+	}
 	if !named(out, CauseEngineLost) && !named(out, CauseEngineBack) {
 		out = append(out, unready...)
 	}
@@ -317,7 +321,7 @@ func handover(m *measurements, _ *regime, e effect) (Cause, bool) {
 		if m.heldBack(s) {
 			return 0
 		}
-		return s.handover()
+		return s.waitByPlace()[slices.Index(places(), PlaceHandover)]
 	})
 	text := fmt.Sprintf("a batch that was ready took %s to reach the trainer", units.Seconds(sec))
 	return decided(CauseHandover, e.weigh(sec), text, Measured), true

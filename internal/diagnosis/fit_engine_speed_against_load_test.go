@@ -41,7 +41,7 @@ func TestSaturatedEngineTellsOtherRuns(t *testing.T) {
 		change change
 		within float64
 	}{
-		{"depth2", change{}, 0.03}, {"engines2", change{engines: 2}, 0.11}, {"engines3", change{engines: 3}, 0.15},
+		{"depth2", change{}, 0.03}, {"engines2", change{engines: 2}, 0.1}, {"engines3", change{engines: 3}, 0.15},
 		{"depth6", change{depth: 6, admitted: 8}, 0.13},
 	} {
 		h := newHistory(recorded(t, tt.name).Records, nil, 0)

@@ -285,9 +285,6 @@ func (s *simState) fill(r *steprecord.StepRecord, batch []*played, asked, window
 	}
 }
 
-// tokensPerSec is what a request generates at its engine, however many others there are.
-const tokensPerSec = 40
-
 // fleet is the engines between two times.
 func (s *simState) fleet(from, to float64) steprecord.FleetView {
 	up := 0.0
@@ -301,20 +298,19 @@ func (s *simState) fleet(from, to float64) steprecord.FleetView {
 		}
 		up += max(0, end-begin)
 	}
-	held, waiting, busy, until := 0.0, 0.0, 0.0, from
-	for _, g := range s.all { // in the order of their start
+	held, waiting, busy := 0.0, 0.0, 0.0
+	for _, g := range s.all {
 		held += 0.98 * width * overlap(g.started, g.ready, from, to)
-		busy += overlap(max(until, g.started), g.ready, from, to)
-		until = max(until, g.ready)
+		busy += overlap(g.started, g.ready, from, to) / max(1, s.places)
 		if s.workers == 0 {
 			waiting += width * overlap(g.launched, g.started, from, to)
 		}
 	}
 	held += s.otherRuns * held
 	return steprecord.FleetView{
-		WindowSec: to - from, Engines: up / (to - from), BusyShare: busy / (to - from),
+		WindowSec: to - from, Engines: up / (to - from), BusyShare: min(1, busy/up),
 		SlotShare: held / up / (s.places * width * (1 + s.otherRuns)),
-		InFlight:  held / up, QueuedRequests: waiting / (to - from), OutputTPS: tokensPerSec * held / (to - from),
+		InFlight:  held / up, QueuedRequests: waiting / (to - from),
 	}
 }
 

@@ -15,6 +15,7 @@ type regime struct {
 	slots    slotUse
 	memory   kvUse
 	adapters adapterUse
+	latency  groupLatency
 	speed    engineSpeed
 	missing  []string // evidence that would be needed to say more
 }
@@ -24,13 +25,13 @@ func regimeOf(m *measurements) regime {
 	stepSec := m.mean(m.present, (*step).seconds)
 	memory := m.kvOver(m.present)
 	slots := slotUseOf(m, stepSec, memory.short())
-	reg := regime{slots: slots, memory: memory, speed: speedOf(m),
+	reg := regime{slots: slots, memory: memory, latency: groupLatencyOf(m, slots), speed: speedOf(m, slots),
 		adapters: m.adaptersOver(m.present)}
 	reg.StepSec = stepSec
 	reg.ComputeSec = m.mean(m.present, (*step).compute)
 	reg.Depth = m.depth()
 	if m.hasGroups() {
-		reg.LatencySec = m.mean(m.present, latencyOf)
+		reg.LatencySec = m.mean(m.present, reg.latency.ofBatch)
 		reg.Load = reg.speed.report()
 	}
 	reg.Kind, reg.Resource = reg.choose(m)
@@ -52,7 +53,7 @@ func (reg *regime) choose(m *measurements) (RegimeKind, Resource) {
 		return CapacityBound, AdapterSlots
 	case full:
 		return CapacityBound, EngineSlots
-	case m.startGap() >= gapShare*reg.StepSec:
+	case !reg.latency.prompt && m.startGap() >= gapShare*reg.StepSec:
 		return CapacityBound, WorkerSlots
 	case !reg.speed.Decided():
 		return UndecidedRegime, ""

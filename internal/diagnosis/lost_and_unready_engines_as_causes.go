@@ -22,6 +22,38 @@ func fewerEnginesCause(m *measurements, c *comparison) CauseName {
 	return CauseEngineLost
 }
 
+// unexplainedLoss is engines that went about when a run became slower that nothing else explains: the model may be
+// wrong about what they were worth, the record is not about their having gone.
+func unexplainedLoss(m *measurements, e effect, explained bool) (Cause, bool) {
+	if e.jump == nil {
+		return Cause{}, false
+	}
+	felt := e.after[0]
+	from, _ := m.steps[max(0, felt-m.mostOutstanding()-1)].span()
+	_, to := m.steps[felt].span()
+	ev := decisionBehind(m, joinedEvents(m.events, from, to, nearestEvent(m.events, from, to, to, isLoss)))
+	before, after := m.engines(e.before), m.engines(e.after)
+	if ev == nil || after > (1-moved)*before {
+		return Cause{}, false
+	}
+	text := fmt.Sprintf("%s%s: engines that are ready: %s, were %s", ev.Text, delayText(m, e, *ev), units.Number(after),
+		units.Number(before))
+	one := decided(CauseEngineLost, Possible, text, Measured)
+	if !explained {
+		one.Decision = IsCause
+	}
+	if ev.Kind == EventEngineLeft {
+		one.Name = CauseScaleDown
+	}
+	began := m.stepDuring(ev.At)
+	one.Event, one.Began, one.Evidence = ev, &began, []Evidence{{text, Measured}}
+	one.Fix = fix(m, "bring the engines back", m.moreEngines())
+	return one, true
+}
+
+// engines is how many there were on the mean of some steps.
+func (h *history) engines(steps []int) float64 { return h.fleetOver(steps).engines }
+
 // enginesNotReady weighs engines that were not ready for a time, and are now: the steps of that time, and of the time
 // that a full buffer took to show it, against the others. Engines that had never been ready before were cold.
 func enginesNotReady(m *measurements) []Cause {

@@ -105,7 +105,7 @@ func (c *conditions) ofTrainer(m *measurements, s *step) {
 	for which, at := range phaseOf {
 		c[which] = s.phases[at]
 	}
-	c[condHandover] = s.handover()
+	c[condHandover] = s.waitByPlace()[slices.Index(places(), PlaceHandover)]
 	if m.heldBack(s) {
 		c[condHandover] = 0
 	}

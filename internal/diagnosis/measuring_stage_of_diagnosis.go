@@ -42,6 +42,12 @@ func measure(in Input, h history) measurements {
 	}
 	// A series too short for the detector is one level; starvation is measured all the same.
 	found := m.findLevels()
+	for i := range m.levelSteps {
+		s := &m.levelSteps[i]
+		if h.cycleIn(*s) != nil { // its long steps belong to it as its short ones do
+			s.usual = positions(s.from, s.to)
+		}
+	}
 	for _, s := range m.levelSteps {
 		m.levels = append(m.levels, h.levelOf(s))
 	}

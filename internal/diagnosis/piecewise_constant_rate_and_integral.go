@@ -49,6 +49,18 @@ func integrated(stretches []stretch) *rateOverTime {
 	return r
 }
 
+// mapped derives another quantity: the result of calling of with each time and the rate from then on.
+func (r *rateOverTime) mapped(of func(at, rate float64) float64) *rateOverTime {
+	out := &rateOverTime{origin: r.origin, at: r.at, sum: make([]float64, len(r.at)), rate: make([]float64, len(r.at))}
+	for i, rate := range r.rate {
+		out.rate[i] = of(r.at[i], rate)
+		if i > 0 {
+			out.sum[i] = out.sum[i-1] + out.rate[i-1]*(r.at[i]-r.at[i-1])
+		}
+	}
+	return out
+}
+
 // in is the integral over a window.
 func (r *rateOverTime) in(from, to time.Time) float64 {
 	if from.IsZero() || !to.After(from) || len(r.at) == 0 {

@@ -179,8 +179,11 @@ func whatIf(model *replayModel, fact Fit, c whatIfChange) WhatIf {
 		StepSec: meanWall(replayed.end), Onset: replayed.onset(model), Basis: Modelled,
 	}
 	w.Outcome = outcomeOf(w.StepSec, fact.StepSec)
-	w.widen(fact)
-	w.otherCurves(model, fact, c)
+	w.widen(fact, model.curve.Rise(max(1, model.load)))
+	w.otherCurves(model, c)
+	if (model.unlike || c.deeper && model.blurred) && w.Outcome == Helps {
+		w.Outcome = MayHelp
+	}
 	return w
 }
 
@@ -188,13 +191,19 @@ const (
 	// leastOff is by how much any prediction may be off, and offByChange by how much more one of a change that makes
 	// steps e times as long or as short: nine of ten changes that the suites really made lie within.
 	leastOff, offByChange = 0.05, 0.15
+	// sureOfDepth is the part of what more depth gains that nine of ten runs have of it, where engines are saturated.
+	sureOfDepth = 0.3
 )
 
 // widen makes the range one that nine of ten changes come to lie in. A replay errs as it does on the record, and the
 // more the more is changed. What may come to nothing within the range is open.
-func (w *WhatIf) widen(fact Fit) {
+func (w *WhatIf) widen(fact Fit, rise float64) {
 	off := leastOff + fact.MedianError + offByChange*math.Abs(math.Log(w.StepSec/fact.StepSec))
 	w.LowSec, w.HighSec = w.StepSec*(1-off), w.StepSec*(1+off)
+	if w.deeper { // at loads that were not seen, which engines with room bear
+		sure := sureOfDepth + (1-sureOfDepth)*min(1, rise)
+		w.HighSec = max(w.HighSec, fact.StepSec-sure*(fact.StepSec-w.StepSec))
+	}
 	unsure := w.LowSec < (1-2*minGain)*fact.StepSec
 	poor := fact.MedianError > 0.8*explained || w.HighSec > (1-minGain/2)*fact.StepSec
 	if w.Outcome == Helps && poor || w.Outcome == HelpsNot && unsure {
@@ -203,20 +212,38 @@ func (w *WhatIf) widen(fact Fit) {
 }
 
 // otherCurves widens the range by what other curves that the record allows make of the change. Where one of them gives
-// another outcome, it is open, and so is more depth where what it does is in no record.
-func (w *WhatIf) otherCurves(model *replayModel, fact Fit, c whatIfChange) {
-	for _, curve := range model.possible {
+// another outcome, it is open.
+func (w *WhatIf) otherCurves(model *replayModel, c whatIfChange) {
+	with := func(curve capacity.Curve) float64 {
 		other := model.withCurve(curve)
 		sec, now := meanWall(other.changed(c.change).steady().end), meanWall(other.steady().end)
 		w.LowSec, w.HighSec = min(w.LowSec, sec), max(w.HighSec, sec)
 		if outcomeOf(sec, now) != w.Outcome {
 			w.Outcome = MayHelp
 		}
+		return sec
+	}
+	for _, curve := range model.possible {
+		with(curve)
+	}
+	if model.flat != nil { // two curves that differ where nothing was seen: the less the fit is sure, the more of both
+		w.StepSec *= math.Pow(with(*model.flat)/w.StepSec, model.doubt*model.doubt/2)
 	}
 	if c.deeper && model.unmeasured { // it may as well come to nothing
-		w.LowSec, w.HighSec = min(w.LowSec, (1-leastOff)*fact.StepSec), max(w.HighSec, (1+leastOff)*fact.StepSec)
+		now := meanWall(model.steady().end)
+		more := 1 + leastOff
+		if model.shrinking {
+			deep := func(p *replayModel) float64 { return float64(p.steps[len(p.steps)-1].depth) }
+			more = max(more, deep(model.changed(c.change))/deep(model))
+		}
+		w.LowSec, w.HighSec = min(w.LowSec, (1-leastOff)*now), max(w.HighSec, more*now)
 		if w.Outcome != Worse {
 			w.Outcome = MayHelp
+		}
+	}
+	if model.undecided || c.deeper && model.unmeasured {
+		for _, rise := range []float64{0.02, 1} {
+			with(capacity.CurveWith(rise, max(1, model.load), 1))
 		}
 	}
 }

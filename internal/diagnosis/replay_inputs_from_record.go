@@ -41,20 +41,27 @@ type replayModel struct {
 	from           rollout.Step
 	// possible are other curves that the record allows, those of the most saturated and of the freest engines among them.
 	possible []capacity.Curve
-	// unmeasured: engines are saturated, KV caches are nearly full, engines went, loads of adapters stop them, or games
-	// spend their time elsewhere: what more games at a time do then is in no record.
+	// flat is the curve if engines that are saturated do no more beyond the loads that were seen; nil: they have room.
+	flat *capacity.Curve
+	// unmeasured: games spend their time outside of the engines, KV caches are nearly full, engines went, or loads of
+	// adapters stop them: what more games at a time do then is in no record.
 	unmeasured bool
+	shrinking  bool    // prefix caches hold less of each game the more are played
+	blurred    bool    // engines are saturated, and the record does not tell one from another: some may be idle
+	unlike     bool    // engines work in a way that the replay does not know: they are short of adapter slots, or uneven
+	undecided  bool    // the loads that were seen do not tell whether engines are saturated
+	load       float64 // requests in flight at an engine, now
+	doubt      float64 // of the curve, from 0 to 1
 	stepSec    float64 // a step of the last level, as recorded
 }
 
-// engineWindow is how many engines there were until a time.
-type engineWindow struct{ until, engines float64 }
-
 // replayGroup is one group, as if it were played alone.
 type replayGroup struct {
-	alone float64 // seconds from its start to the end of its last game
-	held  float64 // requests in flight meanwhile, on average
-	games float64 // places that it has at the workers meanwhile, on average
+	alone  float64 // seconds from its start to the end of its last game
+	held   float64 // requests in flight meanwhile, on average
+	games  float64 // places that it has at the workers meanwhile, on average
+	before float64 // seconds from its launch to its start, with room for it
+	after  float64 // seconds from the end of its last game until it is ready
 
 	env     float64   // the part of alone outside of engines
 	load    float64   // requests in flight at an engine while it was played
@@ -85,8 +92,16 @@ func newReplayModel(m *measurements, reg *regime) (replayModel, bool) {
 	}
 	p.possible = append([]capacity.Curve{reg.speed.Saturated, reg.speed.Free}, reg.speed.Others...)
 	p.possible = slices.DeleteFunc(p.possible, func(c capacity.Curve) bool { return c == p.curve })
-	p.unmeasured = reg.Resource == EngineSpeed || reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
+	p.flat = reg.speed.flatBeyond()
+	p.load = reg.speed.Load
+	p.undecided = reg.speed.Fit.Decided() && !reg.speed.Decided() // else its possible curves say so
+	p.shrinking = reg.cachesShrink(m)
+	p.unmeasured = p.shrinking || reg.memory.share > kvNearlyFull || m.outsideShare() > mostOutside ||
 		m.fleet.engines < (1-moved)*mostEngines(m) || loadSecPerStep(m) >= minWaitShare*reg.StepSec
+	p.blurred = reg.Resource == EngineSpeed && p.engines > 1 && len(engineSpeeds(m, m.present)) == 0
+	uneven, _ := slowAlways(m, m.present)
+	p.unlike = reg.Resource == AdapterSlots || len(uneven) > 0
+	p.doubt = reg.speed.Doubt()
 	presentFrom := m.steps[m.present[0]].no
 	for i := range steps {
 		v := steps[i].view()
@@ -153,7 +168,7 @@ func (reg *regime) replayed(g *steprecord.GroupView, played float64) replayGroup
 	const instant = 1e-6
 	one := replayGroup{load: reg.speed.load(g), lengths: slices.Sorted(slices.Values(g.EpisodeSec))}
 	slow := reg.speed.Curve.Slowdown(one.load)
-	sec := max(instant, unqueuedSec(g))
+	sec := max(instant, reg.latency.played(g))
 	model := sec
 	if i := slowestEpisode(g); i >= 0 && len(g.ModelSec) > i {
 		model = min(sec, g.ModelSec[i])
@@ -162,6 +177,7 @@ func (reg *regime) replayed(g *steprecord.GroupView, played float64) replayGroup
 	one.alone = one.env + model/slow
 	one.held = played * g.Usage.ExecSec / slow / one.alone
 	one.games = max(1, played*gameSec(g)/sec)
+	one.before, one.after = reg.latency.delays(g)
 	return one
 }
 
@@ -214,4 +230,20 @@ func firstLaunch(steps []step) time.Time {
 		}
 	}
 	return first
+}
+
+// handover is the time between a batch that is ready and the trainer, beyond what it would have waited anyway: the
+// claim itself, polling, and the answer's way.
+func (s *step) handover() float64 {
+	v := s.view()
+	last := lastGroup(v.Groups)
+	if s.wait() <= 0 || last == nil || last.Times.ReadyAt.IsZero() || v.GrantedAt.IsZero() || v.FirstAskedAt.IsZero() {
+		return 0
+	}
+	seen := min(s.wait(), max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
+	ready := last.Times.ReadyAt
+	if asked := v.GrantedAt.Add(-time.Duration(seen * float64(time.Second))); ready.Before(asked) {
+		ready = asked
+	}
+	return max(0, s.wait()-seen+secondsBetween(ready, v.GrantedAt))
 }

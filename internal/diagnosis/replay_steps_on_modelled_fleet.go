@@ -61,9 +61,10 @@ type replayFleet struct {
 	launched    int
 	outstanding int // launched, not claimed
 
-	queue   []queuedGroup  // waiting for room, oldest first; the first may be partly played
+	coming  []comingGroup  // launched, on their way, by the time of their start
+	queue   []comingGroup  // waiting for room, oldest first; the first may be partly played
 	playing []playingGroup // by their end
-	ready   []int          // played, in the order of their end
+	ready   []readyGroup   // played, by the time at which they are ready
 
 	progress float64
 	held     float64 // requests that the playing groups would have in flight alone
@@ -74,14 +75,20 @@ type replayFleet struct {
 	most        float64 // held that the engines take
 }
 
-type queuedGroup struct {
+type comingGroup struct {
 	seq  int
+	at   float64 // of its start
 	left float64 // of what it takes alone
 }
 
 type playingGroup struct {
 	seq int
 	end float64 // progress at its end
+}
+
+type readyGroup struct {
+	seq int
+	at  float64
 }
 
 func newReplayFleet(p *replayModel) *replayFleet {
@@ -121,23 +128,31 @@ func (r *replayFleet) launch(count int) {
 		count = min(count, total-r.launched)
 	}
 	for range max(0, count) {
-		r.queue = append(r.queue, queuedGroup{r.launched, r.group(r.launched).alone})
+		g := r.group(r.launched)
+		c := comingGroup{r.launched, r.now + g.before, g.alone}
+		i := len(r.coming)
+		for i > 0 && r.coming[i-1].at > c.at {
+			i--
+		}
+		r.coming = slices.Insert(r.coming, i, c)
 		r.launched++
 		r.outstanding++
 	}
-	r.admit()
+	r.arrive()
 }
 
 // await is when so many unclaimed groups are ready; now, if they are.
 func (r *replayFleet) await(count int) float64 {
-	for len(r.ready) < count || count == 0 {
+	for {
 		next := r.next()
+		if len(r.ready) >= count && count > 0 && r.ready[count-1].at <= next {
+			return max(r.now, r.ready[count-1].at)
+		}
 		if math.IsInf(next, 1) { // nothing is played any more
 			return next
 		}
 		r.to(next)
 	}
-	return r.now
 }
 
 // advance plays on until a time.
@@ -150,11 +165,15 @@ func (r *replayFleet) advance(until float64) {
 
 // claim takes so many of the groups that are ready now and says how many were.
 func (r *replayFleet) claim(take int) (ready int) {
-	ready = len(r.ready)
+	for ready < len(r.ready) && r.ready[ready].at <= r.now+1e-9*math.Abs(r.now) {
+		ready++
+	}
+	ready = max(ready, take)
 	if !r.model.byFinish {
-		slices.Sort(r.ready)
+		slices.SortFunc(r.ready[:ready], func(a, b readyGroup) int { return a.seq - b.seq })
 	}
 	r.ready = slices.Delete(r.ready, 0, take)
+	slices.SortStableFunc(r.ready[:ready-take], func(a, b readyGroup) int { return cmp.Compare(a.at, b.at) })
 	r.outstanding -= take
 	return ready
 }
@@ -162,6 +181,9 @@ func (r *replayFleet) claim(take int) (ready int) {
 // next is when something happens next by itself.
 func (r *replayFleet) next() float64 {
 	next := math.Inf(1)
+	if len(r.coming) > 0 {
+		next = r.coming[0].at
+	}
 	if len(r.playing) > 0 && r.speed > 0 {
 		next = min(next, r.now+max(0, r.playing[0].end-r.progress)/r.speed)
 	}
@@ -191,14 +213,14 @@ func (r *replayFleet) to(at float64) {
 		r.playing = r.playing[1:]
 		g := r.group(seq)
 		r.held, r.games = max(0, r.held-g.held), max(0, r.games-g.games)
-		r.ready = append(r.ready, seq)
+		r.finish(seq, g)
 	}
 	if r.part > 0 && r.queue[0].left <= tiny {
 		seq := r.queue[0].seq
 		r.queue = r.queue[1:]
-		r.ready = append(r.ready, seq)
+		r.finish(seq, r.group(seq))
 	}
-	r.admit()
+	r.arrive()
 }
 
 // play lets time pass in which nothing happens.
@@ -210,6 +232,30 @@ func (r *replayFleet) play(until float64) {
 		}
 		r.now = until
 	}
+}
+
+func (r *replayFleet) finish(seq int, g *replayGroup) {
+	one := readyGroup{seq, r.now + g.after}
+	i := len(r.ready)
+	for i > 0 && r.ready[i-1].at > one.at {
+		i--
+	}
+	r.ready = slices.Insert(r.ready, i, one)
+}
+
+// arrive queues the groups whose time has come, and starts those for which there is room.
+func (r *replayFleet) arrive() {
+	n := 0
+	for ; n < len(r.coming) && r.coming[n].at <= r.now; n++ {
+		c := r.coming[n]
+		i := len(r.queue)
+		for i > 0 && r.queue[i-1].seq > c.seq {
+			i--
+		}
+		r.queue = slices.Insert(r.queue, i, c)
+	}
+	r.coming = slices.Delete(r.coming, 0, n)
+	r.admit()
 }
 
 // admit starts the queue's groups in their order, as far as engines and workers have room: the last one in part.

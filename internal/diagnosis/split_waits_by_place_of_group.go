@@ -55,9 +55,6 @@ func (s *step) waitByPlace() byPlace {
 	return parts
 }
 
-// handover is the part of the wait in which the batch was ready, and the trainer did not have it.
-func (s *step) handover() float64 { return s.waitByPlace()[slices.Index(places(), PlaceHandover)] }
-
 // roundOff drops what is only a rounding of the clock, which counts in nanoseconds.
 func roundOff(rest, of float64) float64 {
 	if math.Abs(rest) < 1e-9+1e-9*of {

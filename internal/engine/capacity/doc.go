@@ -25,7 +25,8 @@
 // how much they do is measured, and widens the interval.
 //
 // Loads must be free of error as far as can be: an error in the load of a time that was seen apart from it makes
-// engines seem to have room.
+// engines seem to have room, and in one that was reckoned from it, saturated. Who observes draws them together
+// beforehand.
 //
 // Start reading at Fitted.
 package capacity

@@ -55,6 +55,9 @@ func (f Fit) Decided() bool {
 	return f.Observations > 0 && (f.RiseHigh <= decides+1e-9 || f.RiseLow > decides || f.RiseHigh-f.RiseLow <= narrow)
 }
 
+// Doubt is how unsure the rise is: 0 where it is known, 1 where its interval is as wide as one that decides nothing.
+func (f Fit) Doubt() float64 { return min(1, (f.RiseHigh-f.RiseLow)/narrow) }
+
 // IsSaturated reports whether more requests in flight are more delay than throughput.
 func (f Fit) IsSaturated() bool { return f.Rise < decides }
 
@@ -79,8 +82,6 @@ const (
 	possible = 1.35
 	// kneeCosts is by how much a curve with a knee must be better than one without to be taken for the best.
 	kneeCosts = 2
-	// leastSpan is by how much the highest load must exceed the lowest for loads to show saturated engines.
-	leastSpan = 1.08
 	// atMost bounds the observations that are fitted: beyond, they are thinned evenly.
 	atMost = 600
 	// robust is from how many deviations on an observation counts no more than it does there.
@@ -88,7 +89,7 @@ const (
 )
 
 // Fitted fits the curve of observed engines, judged at a load. Without observations at different loads, every curve is
-// possible, and requests are taken not to feel each other.
+// possible.
 func Fitted(observed []Observation, load float64) Fit {
 	obs := usable(observed)
 	fit := Fit{Load: load, RiseLow: 0, RiseHigh: 1, Rise: 1, Observations: len(obs)}
@@ -109,9 +110,6 @@ func Fitted(observed []Observation, load float64) Fit {
 		for _, rise := range rises {
 			least = min(least, d.loss(CurveWith(rise, load, knee), noise)/worse)
 		}
-	}
-	if best.Rise(load) < decides && fit.SeenHigh < leastSpan*fit.SeenLow {
-		return fit
 	}
 	fit.Curve, fit.Rise = best, best.Rise(load)
 	fit.RiseLow, fit.RiseHigh = fit.Rise, fit.Rise

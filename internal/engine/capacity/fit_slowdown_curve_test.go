@@ -50,3 +50,17 @@ func TestFitted(t *testing.T) {
 		t.Errorf("nothing was seen, and it says %+v", f)
 	}
 }
+
+// Beyond the load at which it is flat, an engine answers as many requests in a time, however many are in flight.
+func TestFlat(t *testing.T) {
+	t.Parallel()
+	c := Curve{Half: 8, Knee: 2, Flat: 20}
+	for _, n := range []float64{5, 20} {
+		if is, want := c.Slowdown(n), (Curve{Half: 8, Knee: 2}).Slowdown(n); is != want {
+			t.Errorf("at %v: x%v, want x%v", n, is, want)
+		}
+	}
+	if at20, at60 := 20/c.Slowdown(20), 60/c.Slowdown(60); math.Abs(at20-at60) > 1e-9 || c.Rise(60) != 0 {
+		t.Errorf("it does %v at 20 in flight and %v at 60, a rise of %v", at20, at60, c.Rise(60))
+	}
+}
