@@ -60,6 +60,11 @@ func TestWaitsHaveOwners(t *testing.T) {
 			w.asked = runstatus.TrainerActivity{Step: 1, First: asked}
 			w.counts = steprecord.BufferCounts{Completed: 2, Ready: 1}
 		}, "batch: trainer, step 1 (1 ready groups of 2 needed; 0 in flight, 0 queued)"},
+		{"an evaluation, whose steps the service completes", func(w *waiting) {
+			w.status.Spec.Evaluation.Run = "demo"
+			w.asked = runstatus.TrainerActivity{Step: 1, First: asked}
+			w.counts = steprecord.BufferCounts{Completed: 2, Ready: 1}
+		}, "batch: service, step 1 (1 ready groups of 2 needed; 0 in flight, 0 queued)"},
 		{"a trainer that went away", func(w *waiting) {
 			w.asked = runstatus.TrainerActivity{Step: 1, First: asked, Last: asked.Add(time.Second)}
 		}, "trainer: run"},

@@ -60,7 +60,11 @@ func (s *Server) waits(ctx context.Context, status runstatus.RunStatus, counts s
 	if err != nil || !asked.Waiting(s.deps.Now()) {
 		return list
 	}
-	return append([]Wait{{What: "batch", Owner: fmt.Sprintf("trainer, step %d", asked.Step), Since: asked.First,
+	who := "trainer"
+	if status.Spec.Evaluation.Run != "" {
+		who = "service"
+	}
+	return append([]Wait{{What: "batch", Owner: fmt.Sprintf("%s, step %d", who, asked.Step), Since: asked.First,
 		Detail: batchDetail(status, counts)}}, list...)
 }
 
