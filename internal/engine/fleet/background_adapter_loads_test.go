@@ -97,7 +97,9 @@ func TestOneRunsManyAdaptersDoNotHoldAnEngineUp(t *testing.T) {
 			return e.State == enginestate.EngineLoading && strings.HasSuffix(e.Reason, " more") && len(e.Reason) < 100
 		})
 		r.within(30*time.Second, "a", "ready for the other run", serving("well-v1"))
-		if e.serves(hog(adapters-1).Name) && e.serves(hog(0).Name) {
+		loaded := 0
+		e.set(func(e *fakeEngine) { loaded = len(e.adapters) })
+		if loaded > adapters {
 			t.Error("all is loaded already: the test shows nothing")
 		}
 		r.within(6*time.Minute, "a", "serving everything", func(e enginestate.Engine) bool {
