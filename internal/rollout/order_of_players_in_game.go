@@ -22,8 +22,8 @@ func (v PolicyVersion) Player() string { return fmt.Sprintf("v%d", v) }
 // VersionOfPlayer is the version that a player is, if it is one.
 func VersionOfPlayer(player string) (PolicyVersion, bool) {
 	digits, found := strings.CutPrefix(player, "v")
-	v, err := strconv.ParseInt(digits, 10, 64)
-	return PolicyVersion(v), found && err == nil && v >= 0
+	v, err := strconv.ParseUint(digits, 10, 63) // no sign
+	return PolicyVersion(v), found && err == nil
 }
 
 // PlayedByPolicy comes before the name of a fixed policy, where an opponent or a player is named.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,13 +48,13 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 		return runspec.Spec{}, err
 	}
 	policies, opponent := run.Policies, environments.EvaluationOpponent(asked.Against)
-	if v, is := earlier(asked.Against); is {
+	if v, is := rollout.VersionOfPlayer(asked.Against); is {
 		path, err := adapterOf(of, v, "")
 		if err != nil {
 			return runspec.Spec{}, err
 		}
 		policies = []runspec.FixedPolicy{{Name: asked.Against, Path: path}}
-	} else if name, is := strings.CutPrefix(opponent, "policy:"); is {
+	} else if name, is := strings.CutPrefix(opponent, rollout.PlayedByPolicy); is {
 		policies = nil
 		for _, p := range run.Policies {
 			if p.Name == name {
@@ -94,13 +93,6 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 		return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "%v", err)
 	}
 	return read.Spec, nil
-}
-
-// earlier reads "v3".
-func earlier(against string) (rollout.PolicyVersion, bool) {
-	digits, is := strings.CutPrefix(against, "v")
-	n, err := strconv.ParseUint(digits, 10, 62)
-	return rollout.PolicyVersion(n), is && err == nil
 }
 
 // adapterOf is where the weights of a version are; empty: it is the base model.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -83,13 +82,11 @@ var firstVersion = rollout.PolicyVersion(0).Player()
 
 // EvaluationOpponent is whom an environment is told to have as opponent: "v3" is the fixed policy of that name.
 func EvaluationOpponent(against string) string {
-	if version.MatchString(against) {
-		return "policy:" + against
+	if _, is := rollout.VersionOfPlayer(against); is {
+		return rollout.PlayedByPolicy + against
 	}
 	return against
 }
-
-var version = regexp.MustCompile(`^v[0-9]{1,18}$`)
 
 // Against is an environment in which opponent, a bot or "policy:NAME", plays every agent but the one in seat; an empty
 // seat is what the environment has the policy learn. Where games have no opponents, both are empty.

@@ -53,11 +53,10 @@ func (c Config) Validate() error {
 
 // policy is the name of the fixed policy that plays O, if one does.
 func (c Config) policy() string {
-	name, _ := strings.CutPrefix(c.Opponent, "policy:")
-	if name == c.Opponent {
-		return ""
+	if name, is := strings.CutPrefix(c.Opponent, rollout.PlayedByPolicy); is {
+		return name
 	}
-	return name
+	return ""
 }
 
 // Env makes games of one configuration.
