@@ -58,14 +58,9 @@ func Results(all []Played) []Result {
 				r.Opponents = append(r.Opponents, policy.Path)
 			}
 		}
-		var reward stat.GroupedMean
-		for j := range p.Steps {
-			for _, of := range p.Steps[j].Service.Results {
-				reward = reward.Add(of.Reward)
-			}
-		}
+		reward := Reward(p.Steps)
 		if r.Games = reward.N; r.Games > 0 {
-			score := reward.Interval(confidence(s))
+			score := reward.Interval(Confidence(s))
 			r.Score = &score
 		}
 		if i > 0 && comparable(&all[i-1].Status.Spec, s) {
@@ -101,7 +96,19 @@ func Best(all []Result, against string) (best Result, known bool) {
 	return best, known
 }
 
-func confidence(s *runspec.Spec) float64 {
+// Reward is the mean reward of the games of an evaluation's steps.
+func Reward(steps []steprecord.StepRecord) (reward stat.GroupedMean) {
+	for i := range steps {
+		for _, of := range steps[i].Service.Results {
+			reward = reward.Add(of.Reward)
+		}
+	}
+	return reward
+}
+
+// Confidence is with which confidence to make the interval of an evaluation's mean, so that it holds with 95 %: at every
+// look where it may stop early.
+func Confidence(s *runspec.Spec) float64 {
 	if s.Evaluation.HalfWidth > 0 {
 		return stat.RepeatedConfidence(stat.MostLooks)
 	}
@@ -125,7 +132,7 @@ func (r *Result) compare(before, p *Played) {
 	if r.Pairs = differences.Groups; r.Pairs < 2 {
 		return
 	}
-	mean := differences.Interval(max(confidence(&before.Status.Spec), confidence(&p.Status.Spec)))
+	mean := differences.Interval(max(Confidence(&before.Status.Spec), Confidence(&p.Status.Spec)))
 	version := before.Status.Spec.Evaluation.Version
 	r.Before, r.Difference = &version, &mean
 }

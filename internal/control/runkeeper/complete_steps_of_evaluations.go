@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/kit/settings"
-	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -73,12 +73,7 @@ func (k *Keeper) knowsEnough(ctx context.Context, s runspec.Spec, steps rollout.
 	if err != nil {
 		return false, err
 	}
-	var reward stat.GroupedMean
-	for i := range records {
-		for _, r := range records[i].Service.Results {
-			reward = reward.Add(r.Reward)
-		}
-	}
-	mean := reward.Interval(stat.RepeatedConfidence(stat.MostLooks))
+	reward := evaluation.Reward(records)
+	mean := reward.Interval(evaluation.Confidence(&s))
 	return reward.Groups >= leastGroups && mean.Half > 0 && mean.Half <= s.Evaluation.HalfWidth, nil
 }
