@@ -71,7 +71,7 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 	}
 	each := (asked.Games + looks - 1) / looks
 	spec := runspec.Spec{
-		Name: name(run.Name.Plain(), asked), Model: run.Model, Steps: (asked.Games + each - 1) / each,
+		Name: Name(run.Name, asked), Model: run.Model, Steps: (asked.Games + each - 1) / each,
 		Seed: seed(asked.Against + "/" + asked.Seat), Environment: env, Policies: policies, Sampling: run.Sampling,
 		Group: runspec.GroupSpec{Samples: 1, MinSamples: 1},
 		Buffer: runspec.BufferSpec{Depth: 1, GroupsPerStep: each, OnStale: runspec.KeepStale,
@@ -117,8 +117,17 @@ func adapterOf(of runstatus.RunStatus, v rollout.PolicyVersion, given string) (s
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-func name(run rollout.RunName, asked Asked) rollout.RunName {
-	n := fmt.Sprintf("%s-eval-v%d", run, asked.Version)
+// beginsName is what comes between the names of a run and of its version in an evaluation's.
+const beginsName = "-eval-v"
+
+// Named reports whether a run has the name of an evaluation of another run.
+func Named(name, of rollout.RunName) bool {
+	return strings.HasPrefix(string(name), string(of.Plain())+beginsName)
+}
+
+// Name is the name of what is asked for.
+func Name(of rollout.RunName, asked Asked) rollout.RunName {
+	n := fmt.Sprintf("%s%s%d", of.Plain(), beginsName, asked.Version)
 	for _, part := range []string{asked.Against, asked.Seat} {
 		if part != "" {
 			n += "-" + strings.Trim(notInNames.ReplaceAllString(strings.ToLower(part), "-"), "-")

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -40,24 +41,27 @@ func (s *Server) startEvaluation(ctx context.Context, in *struct {
 	return s.startSpec(ctx, spec)
 }
 
-// mostEvaluations bounds the newest runs among which a run's evaluations are looked for.
+// mostEvaluations bounds the evaluations of a run that are looked at, the newest ones.
 const mostEvaluations = 1000
+
+// evaluationsOf is the evaluations of a run, found by their names. Who sees a run sees what it was evaluated to.
+func (s *Server) evaluationsOf(ctx context.Context, run rollout.RunName) ([]runstatus.RunStatus, error) {
+	named := func(name rollout.RunName) bool { return evaluation.Named(name, run) }
+	runs, _, err := s.deps.Store.RunsPage(ctx, "", mostEvaluations, named)
+	return slices.DeleteFunc(runs, func(r runstatus.RunStatus) bool { return r.Spec.Evaluation.Run != run }), err
+}
 
 func (s *Server) listEvaluations(ctx context.Context, in *RunPath) (EvaluationList, error) {
 	of, err := s.deps.Store.Status(ctx, in.Run)
 	if err != nil {
 		return EvaluationList{}, err
 	}
-	any := func(rollout.RunName) bool { return true } // who sees a run sees what it was evaluated to
-	runs, _, err := s.deps.Store.RunsPage(ctx, "", mostEvaluations, any)
+	runs, err := s.evaluationsOf(ctx, of.Spec.Name)
 	if err != nil {
 		return EvaluationList{}, err
 	}
 	var played []evaluation.Played
 	for _, run := range runs {
-		if run.Spec.Evaluation.Run != of.Spec.Name {
-			continue
-		}
 		steps, err := s.deps.Store.AllSteps(ctx, run.Spec.Name, 0, 0)
 		if err != nil {
 			return EvaluationList{}, err

@@ -9,9 +9,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
-// mostRatedRuns bounds the newest runs among which a run's evaluations are looked for.
-const mostRatedRuns = 1000
-
 func (s *Server) showRatings(ctx context.Context, in *struct {
 	RunPath
 	Players int `query:"players" minimum:"2" maximum:"100" default:"40" doc:"At most so many; neighbouring versions are one"`
@@ -27,16 +24,13 @@ func (s *Server) showRatings(ctx context.Context, in *struct {
 	if err := s.eachDoneStep(ctx, in.Run, count); err != nil {
 		return runratings.Ratings{}, err
 	}
-	any := func(rollout.RunName) bool { return true } // who sees a run sees what it was evaluated to
-	runs, _, err := s.deps.Store.RunsPage(ctx, "", mostRatedRuns, any)
+	evaluations, err := s.evaluationsOf(ctx, in.Run)
 	if err != nil {
 		return runratings.Ratings{}, err
 	}
-	for _, run := range runs {
-		if run.Spec.Evaluation.Run == in.Run {
-			if err := s.eachDoneStep(ctx, run.Spec.Name, count); err != nil {
-				return runratings.Ratings{}, err
-			}
+	for _, run := range evaluations {
+		if err := s.eachDoneStep(ctx, run.Spec.Name, count); err != nil {
+			return runratings.Ratings{}, err
 		}
 	}
 	rated, err := runratings.Of(in.Run.Plain(), orders, in.Players)
