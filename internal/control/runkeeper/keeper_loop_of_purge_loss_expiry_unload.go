@@ -31,6 +31,7 @@ type Keeper struct {
 
 	suspects map[rollout.RunName]time.Time // since when a run that is not over was seen without a workflow
 	owners   map[rollout.RunName]time.Time // since when engines hold adapters of an ended run
+	wanting  map[rollout.RunName]bool      // that may have a version to evaluate; nil: not known yet
 }
 
 // control is what a Keeper needs of the runs' workflows, and of their stand-in.

@@ -22,17 +22,21 @@ const evaluationsAtOnce = 4
 func (k *Keeper) startEvaluations(ctx context.Context) error {
 	active, err := k.Buffer.RecentlyActive(ctx)
 	faults, going := []error{err}, map[rollout.RunName]int{}
+	wanting := map[rollout.RunName]bool{}
 	for _, run := range active {
 		going[run.Spec.Evaluation.Run]++
+		if run.Spec.Evaluate.Every > 0 {
+			wanting[run.Spec.Name] = true
+		}
 	}
-	all := func(rollout.RunName) bool { return true }
-	ended, _, err := k.Buffer.EndedRuns(ctx, "", lookedAtAgain, all)
+	ended, err := k.endedOf(ctx, wanting)
 	faults = append(faults, err)
 	for _, run := range slices.Concat(active, ended) {
 		version, due := dueVersion(run, time.Now())
 		if !due {
 			continue
 		}
+		wanting[run.Spec.Name] = true
 		for _, against := range run.Spec.Evaluate.Against {
 			asked := askedOf(run.Spec.Evaluate, version, against)
 			started, err := k.startEvaluation(ctx, run, asked, going[run.Spec.Name])
@@ -45,7 +49,25 @@ func (k *Keeper) startEvaluations(ctx context.Context) error {
 			}
 		}
 	}
+	if err == nil {
+		k.wanting = wanting
+	}
 	return errors.Join(faults...)
+}
+
+// endedOf is the newest ended runs, if one may be among them whose last version is to be evaluated: the keeper has just
+// begun, or a run that may have one is not active. Otherwise what is over is not read again and again (ADR 18).
+func (k *Keeper) endedOf(ctx context.Context, active map[rollout.RunName]bool) ([]runstatus.RunStatus, error) {
+	left := k.wanting == nil
+	for run := range k.wanting {
+		left = left || !active[run]
+	}
+	if !left {
+		return nil, nil
+	}
+	all := func(rollout.RunName) bool { return true }
+	ended, _, err := k.Buffer.EndedRuns(ctx, "", lookedAtAgain, all)
+	return ended, err
 }
 
 // A completed run's last version is evaluated, too, whichever it is, unless that takes too long to begin.
@@ -77,12 +99,13 @@ func askedOf(e runspec.Evaluate, v rollout.PolicyVersion, against string) evalua
 // startEvaluation starts one unless it was there, or enough others go on.
 func (k *Keeper) startEvaluation(ctx context.Context, run runstatus.RunStatus, asked evaluation.Asked, going int) (bool,
 	error) {
-	spec, err := evaluation.Spec(run, asked)
-	if err != nil {
+	name := evaluation.Name(run.Spec.Name, asked)
+	if _, err := k.Buffer.Status(ctx, name); !rollout.Refused(err, rollout.NoSuchRun) {
 		return false, err
 	}
-	if _, err := k.Buffer.Status(ctx, spec.Name); !rollout.Refused(err, rollout.NoSuchRun) || going >= evaluationsAtOnce {
-		return false, nil
+	spec, err := evaluation.Spec(run, asked)
+	if err != nil || going >= evaluationsAtOnce {
+		return false, err
 	}
 	_, started, err := k.Control.Start(ctx, spec)
 	return started, err
