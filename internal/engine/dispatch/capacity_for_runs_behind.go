@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"maps"
 	"time"
 )
 
@@ -41,7 +40,7 @@ func (s *Scheduler) leftByOthers(e *engine) bool {
 		(e.othersAt.IsZero() || s.now.Sub(e.othersAt) >= aloneAfter)
 }
 
-// account notes what a request that is sent, or leaves, means for those that go behind: others' work pays for theirs.
+// account notes what a request that is sent means for those that go behind: others' work pays for theirs.
 func (s *Scheduler) account(q *entry, e *engine) {
 	if !q.run.rules.Behind {
 		s.owedBehind = max(0, s.owedBehind-q.cost)
@@ -69,7 +68,9 @@ func (s *Scheduler) capacityBehind(l *lane, servers []*engine) []*engine {
 func (s *Scheduler) adaptersBeside(e *engine, more string) map[string]bool {
 	used := map[string]bool{more: true}
 	for _, q := range e.inFlight {
-		used[q.Model] = used[q.Model] || e.adapters[q.Model]
+		if e.adapters[q.Model] {
+			used[q.Model] = true
+		}
 	}
 	for _, r := range s.runs {
 		for _, l := range r.lanes {
@@ -78,6 +79,5 @@ func (s *Scheduler) adaptersBeside(e *engine, more string) map[string]bool {
 			}
 		}
 	}
-	maps.DeleteFunc(used, func(_ string, is bool) bool { return !is })
 	return used
 }
