@@ -16,6 +16,10 @@ type Seat struct {
 	Score  float64 `json:"score"` // the higher the better
 }
 
+// Share is what of a game between two seats the first has: all of it if it ended before the other, half of it if they
+// are tied.
+func (s Seat) Share(other Seat) float64 { return (1 + float64(cmp.Compare(s.Score, other.Score))) / 2 }
+
 // Player is the name of a version as a player.
 func (v PolicyVersion) Player() string { return fmt.Sprintf("v%d", v) }
 
@@ -69,7 +73,7 @@ func (o Order) Score(player, opponent string) (share float64, met bool) {
 	for _, a := range seats {
 		for _, b := range seats {
 			if a.Player == player && b.Player == opponent {
-				share += (1 + float64(cmp.Compare(a.Score, b.Score))) / 2
+				share += a.Share(b)
 				pairs++
 			}
 		}

@@ -106,8 +106,8 @@ func Reward(steps []steprecord.StepRecord) (reward stat.GroupedMean) {
 	return reward
 }
 
-// Confidence is with which confidence to make the interval of an evaluation's mean, so that it holds with 95 %: at every
-// look where it may stop early.
+// Confidence is with which confidence to make the interval of an evaluation's mean, so that it holds with 95 %: at all
+// looks at which it may stop early.
 func Confidence(s *runspec.Spec) float64 {
 	if s.Evaluation.HalfWidth > 0 {
 		return stat.RepeatedConfidence(stat.MostLooks)

@@ -18,19 +18,14 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
-)
 
-// Seat is who sat at a place in a game, and with which score they ended: the higher the better, equal ones are tied.
-type Seat struct {
-	Place  string  `json:"place"`
-	Player string  `json:"player"`
-	Score  float64 `json:"score"`
-}
+	"github.com/millrace/millrace/internal/rollout"
+)
 
 // Game is so many games with the same seats and scores.
 type Game struct {
-	Seats []Seat `json:"seats"`
-	Times int    `json:"times"`
+	Seats []rollout.Seat `json:"seats"`
+	Times int            `json:"times"`
 }
 
 // MostSeats bounds the seats of a game: a tie of n costs 2^n.
@@ -179,7 +174,7 @@ func newModel(games []Game, anchor string) (*model, error) {
 	}
 	for _, g := range games {
 		seats := slices.Clone(g.Seats)
-		slices.SortStableFunc(seats, func(a, b Seat) int { return cmp.Compare(b.Score, a.Score) })
+		slices.SortStableFunc(seats, func(a, b rollout.Seat) int { return cmp.Compare(b.Score, a.Score) })
 		s := seating{times: float64(g.Times)}
 		for i, seat := range seats {
 			var parts []int

@@ -6,13 +6,19 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/millrace/millrace/internal/rollout"
 )
+
+func seat(place, player string, score float64) rollout.Seat {
+	return rollout.Seat{Place: place, Player: player, Score: score}
+}
 
 // pair is a's wins at home against b, and b's.
 func pair(a, b string, won, lost int) []Game {
 	return []Game{
-		{Seats: []Seat{{"home", a, 1}, {"guest", b, 0}}, Times: won},
-		{Seats: []Seat{{"home", a, 0}, {"guest", b, 1}}, Times: lost},
+		{Seats: []rollout.Seat{seat("home", a, 1), seat("guest", b, 0)}, Times: won},
+		{Seats: []rollout.Seat{seat("home", a, 0), seat("guest", b, 1)}, Times: lost},
 	}
 }
 
@@ -20,7 +26,7 @@ func pair(a, b string, won, lost int) []Game {
 func order(players ...string) Game {
 	g := Game{Times: 1}
 	for i, p := range players {
-		g.Seats = append(g.Seats, Seat{Place: "table", Player: p, Score: -float64(i)})
+		g.Seats = append(g.Seats, rollout.Seat{Place: "table", Player: p, Score: -float64(i)})
 	}
 	return g
 }
@@ -151,14 +157,16 @@ func TestRatings(t *testing.T) {
 		least, most float64 // of b's points over a's
 	}{
 		{"a draw is half a win",
-			append(pair("a", "b", 30, 10), Game{Seats: []Seat{{"home", "a", .5}, {"guest", "b", .5}}, Times: 60}),
+			append(pair("a", "b", 30, 10),
+				Game{Seats: []rollout.Seat{seat("home", "a", .5), seat("guest", "b", .5)}, Times: 60}),
 			-400*math.Log10(1.5) - 1, -400*math.Log10(1.5) + 1},
 		{"ten times as often", pair("b", "a", 1000, 100), 399, 401},
 		{"never beaten", pair("b", "a", 8, 0), 600, 1200},
 		{"never beaten in more games", pair("b", "a", 80, 0), 1200, 2000},
-		{"all tie", []Game{{Seats: []Seat{{"1", "a", 1}, {"2", "b", 1}, {"3", "a", 1}}, Times: 5}}, -1e-3, 1e-3},
-		{"nobody changes places", []Game{{Seats: []Seat{{"X", "b", 1}, {"O", "a", 0}}, Times: 75},
-			{Seats: []Seat{{"X", "b", 0}, {"O", "a", 1}}, Times: 25}}, 188, 192},
+		{"all tie", []Game{
+			{Seats: []rollout.Seat{seat("1", "a", 1), seat("2", "b", 1), seat("3", "a", 1)}, Times: 5}}, -1e-3, 1e-3},
+		{"nobody changes places", []Game{{Seats: []rollout.Seat{seat("X", "b", 1), seat("O", "a", 0)}, Times: 75},
+			{Seats: []rollout.Seat{seat("X", "b", 0), seat("O", "a", 1)}, Times: 25}}, 188, 192},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +188,7 @@ func TestRatings(t *testing.T) {
 	}
 	for name, games := range map[string][]Game{
 		"no anchor": pair("b", "c", 1, 1),
-		"no number": {{Seats: []Seat{{"", "a", math.NaN()}, {"", "b", 0}}, Times: 1}},
+		"no number": {{Seats: []rollout.Seat{seat("", "a", math.NaN()), seat("", "b", 0)}, Times: 1}},
 		"crowd":     {order("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k")},
 	} {
 		if _, err := Of(games, "a"); err == nil {
@@ -217,9 +225,9 @@ func (l *league) play(games int, ties float64) []Game {
 		times := make([]float64, len(l.place)) // the first of exponential clocks follow the model
 		for at := range l.place {
 			times[at] = l.rng.ExpFloat64() / math.Exp(l.strength[players[at]]+l.place[at])
-			g.Seats = append(g.Seats, Seat{Place: fmt.Sprint("seat", at), Player: name(players[at]), Score: -times[at]})
+			g.Seats = append(g.Seats, rollout.Seat{Place: fmt.Sprint("seat", at), Player: name(players[at]), Score: -times[at]})
 		}
-		slices.SortFunc(g.Seats, func(a, b Seat) int { return int(math.Copysign(1, b.Score-a.Score)) })
+		slices.SortFunc(g.Seats, func(a, b rollout.Seat) int { return int(math.Copysign(1, b.Score-a.Score)) })
 		for i := range g.Seats[1:] {
 			if l.rng.Float64() < ties {
 				g.Seats[i+1].Score = g.Seats[i].Score

@@ -46,7 +46,7 @@ func Of(run rollout.RunName, orders map[rollout.Order]int, most int) (Ratings, e
 		Cycles: [][]string{}, Notes: []string{}}
 	var games []rating.Game
 	for _, order := range slices.Sorted(maps.Keys(orders)) {
-		games = append(games, gameOf(order, orders[order]))
+		games = append(games, rating.Game{Seats: order.Seats(), Times: orders[order]})
 		r.Games += orders[order]
 	}
 	if len(games) == 0 {
@@ -68,14 +68,6 @@ func Of(run rollout.RunName, orders map[rollout.Order]int, most int) (Ratings, e
 		r.Notes = append(r.Notes, "nobody changed places: what a place is worth is part of the ratings")
 	}
 	return r, nil
-}
-
-func gameOf(order rollout.Order, times int) rating.Game {
-	g := rating.Game{Times: times}
-	for _, s := range order.Seats() {
-		g.Seats = append(g.Seats, rating.Seat{Place: s.Place, Player: s.Player, Score: s.Score})
-	}
-	return g
 }
 
 // join makes neighbouring versions one player, "v10-19", so that there are at most so many players.
@@ -147,7 +139,7 @@ func meetings(games []rating.Game, players []rating.Rating) []Meeting {
 				if rank[a.Player] < rank[b.Player] {
 					pair := [2]int{rank[a.Player], rank[b.Player]}
 					s := sums[pair]
-					sums[pair] = sum{s.score + (1+float64(cmp.Compare(a.Score, b.Score)))/2, s.pairs + 1}
+					sums[pair] = sum{s.score + a.Share(b), s.pairs + 1}
 				}
 			}
 		}
