@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/millrace/millrace/internal/diagnosis/rating"
 	"github.com/millrace/millrace/internal/diagnosis/runratings"
 	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/kit/table"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -47,20 +46,15 @@ func (s *session) writeRatings(r runratings.Ratings) error {
 	if len(r.Players) == 0 {
 		return nil
 	}
-	scores := map[[2]string]string{}
-	for _, m := range r.Meetings {
-		scores[[2]string{m.Player, m.Opponent}] = percentText(m.Score)
-		scores[[2]string{m.Opponent, m.Player}] = percentText(1 - m.Score)
-	}
 	columns := []table.Column{table.Left("PLAYER"), table.Right("GAMES"), table.Right("POINTS ± 95 %")}
 	for _, p := range r.Players {
 		columns = append(columns, table.Right("> "+p.Name))
 	}
 	t := table.New(columns...)
-	for _, p := range r.Players {
-		row := []string{p.Name, strconv.Itoa(p.Games), pointsText(p)}
-		for _, other := range r.Players {
-			row = append(row, scores[[2]string{p.Name, other.Name}])
+	for _, p := range tablerow.RowsOfRatings(r) {
+		row := []string{p.Name, p.Games, p.Points}
+		for _, cell := range p.Shares {
+			row = append(row, cell.Text)
 		}
 		t.Row(row...)
 	}
@@ -70,7 +64,7 @@ func (s *session) writeRatings(r runratings.Ratings) error {
 	if len(r.Places) > 0 {
 		t = table.New(table.Left("PLACE"), table.Right("GAMES"), table.Right("POINTS ± 95 %"))
 		for _, p := range r.Places {
-			t.Row(p.Name, strconv.Itoa(p.Games), pointsText(p))
+			t.Row(p.Name, strconv.Itoa(p.Games), tablerow.Points(p))
 		}
 		fmt.Fprintln(s.Stdout)
 		if err := s.write(t); err != nil {
@@ -78,18 +72,9 @@ func (s *session) writeRatings(r runratings.Ratings) error {
 		}
 	}
 	for _, cycle := range r.Cycles {
-		fmt.Fprintf(s.Stdout, "cycle: %s beats %s\n", strings.Join(cycle, " beats "), cycle[0])
+		fmt.Fprintln(s.Stdout, "cycle: "+tablerow.CycleText(cycle))
 	}
 	return nil
-}
-
-func percentText(share float64) string { return fmt.Sprintf("%.0f", 100*share) }
-
-func pointsText(r rating.Rating) string {
-	if r.Half == 0 {
-		return fmt.Sprintf("%.0f", r.Points)
-	}
-	return fmt.Sprintf("%.0f ± %.0f", r.Points, r.Half)
 }
 
 func (s *session) writeMeetingsCSV(meetings []runratings.Meeting) error {

@@ -3,9 +3,9 @@ package pageview
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/millrace/millrace/internal/diagnosis/runratings"
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -18,9 +18,8 @@ type Ratings struct {
 
 // RatingRow is one player, with a cell for each of the players in their order.
 type RatingRow struct {
-	Name, Points string
-	Games        int
-	Cells        []HeatCell
+	tablerow.RatingRow
+	Cells []HeatCell
 }
 
 // HeatCell is a share of games won, in percent, and a class that colours it; empty where two never met.
@@ -43,33 +42,27 @@ func ratingsOf(steps []runhistory.Step) *Ratings {
 	if err != nil || len(rated.Players) == 0 {
 		return nil
 	}
-	scores := map[[2]string]float64{}
-	for _, m := range rated.Meetings {
-		scores[[2]string{m.Player, m.Opponent}] = m.Score
-		scores[[2]string{m.Opponent, m.Player}] = 1 - m.Score
-	}
 	table := &Ratings{}
-	for _, p := range rated.Players {
-		row := RatingRow{Name: p.Name, Games: p.Games, Points: fmt.Sprintf("%.0f ± %.0f", p.Points, p.Half)}
-		for _, other := range rated.Players {
-			row.Cells = append(row.Cells, heatOf(scores, p.Name, other.Name))
+	for _, p := range tablerow.RowsOfRatings(rated) {
+		row := RatingRow{RatingRow: p}
+		for _, cell := range p.Shares {
+			row.Cells = append(row.Cells, heatOf(cell))
 		}
 		table.Players = append(table.Players, row)
 	}
 	for _, cycle := range rated.Cycles {
-		table.Cycles = append(table.Cycles, strings.Join(append(cycle, cycle[0]), " beats "))
+		table.Cycles = append(table.Cycles, tablerow.CycleText(cycle))
 	}
 	return table
 }
 
-func heatOf(scores map[[2]string]float64, player, other string) HeatCell {
-	score, met := scores[[2]string{player, other}]
-	if !met {
+func heatOf(cell tablerow.ShareCell) HeatCell {
+	if cell.Text == "" {
 		return HeatCell{}
 	}
-	shade, side := int(math.Round(math.Abs(score-0.5)*6)), "won" // from an even score to all games
-	if score < 0.5 {
+	shade, side := int(math.Round(math.Abs(cell.Share-0.5)*6)), "won" // from an even share to all games
+	if cell.Share < 0.5 {
 		side = "lost"
 	}
-	return HeatCell{fmt.Sprintf("%.0f", 100*score), fmt.Sprintf("%s%d", side, shade)}
+	return HeatCell{cell.Text, fmt.Sprintf("%s%d", side, shade)}
 }
