@@ -34,6 +34,9 @@ func TestLargeRunIsLaunchedAndStoppedInRounds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && tt.all > 100 {
+				t.Skip("the other runs go through the same rounds")
+			}
 			w := newWorld(t)
 			w.spec.Group = runspec.GroupSpec{Samples: tt.samples, MinSamples: tt.samples}
 			w.spec.Buffer.Depth, w.spec.Buffer.GroupsPerStep = 1, tt.groups

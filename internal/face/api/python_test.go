@@ -59,6 +59,9 @@ func TestPythonClient(t *testing.T) {
 // deletes adapters, and of what plays games; and, where there is numpy, of what makes arrays of a batch.
 func TestPythonTrackers(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("Python's alone: no Go code runs beside it")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers", "test_millrace_heartbeat", "test_millrace_prune",

@@ -91,6 +91,9 @@ func (s *served) ready(store *buffer.Store, run rollout.RunName, step int) {
 // that had no bound.
 func TestStepRecordsAreBounded(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("writes and reads 40 MB of figures, one request after another")
+	}
 	s := serveAPI(t, "", nil)
 	store := s.store()
 	s.open(store, "records")

@@ -46,6 +46,9 @@ func everyRun(rollout.RunName) bool { return true }
 // TestPagesHaveNoTraceOfRunsThatMayNotBeSeen: neither in a page's end nor by what may be asked for after it.
 func TestPagesHaveNoTraceOfRunsThatMayNotBeSeen(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("opens and ends 600 runs, one after another")
+	}
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		end := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)

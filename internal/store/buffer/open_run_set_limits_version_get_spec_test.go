@@ -134,6 +134,9 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		expect(t, "what is kept so that nobody brings the run back", left, []string{"millrace:lives", "millrace:{demo}:gone"})
 	},
 	"a large run is purged in portions": func(t *testing.T, rdb redis.UniversalClient) {
+		if testing.Short() {
+			t.Skip("trains 250 steps, one call after another")
+		}
 		f := open(t, rdb, spec(1, 999))
 		for step := range 250 {
 			f.ready(0, step)
