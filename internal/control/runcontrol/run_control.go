@@ -3,6 +3,7 @@
 package runcontrol
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,8 +86,11 @@ func (c Control) Start(ctx context.Context, spec runspec.Spec) (runstatus.RunSta
 		return status, false, nil
 	}
 	drive, err := c.Drive(ctx, spec.Name)
-	if err != nil || drive.Running {
+	switch {
+	case err != nil || drive.Running:
 		return status, false, err
+	case drive.Status.State.Over(): // Redis has come back older: the keeper of runs repairs the account
+		return drive.Status, false, nil
 	}
 	status, err = c.resume(ctx, spec.Name)
 	return status, false, err
@@ -189,6 +193,7 @@ func (c Control) Stop(ctx context.Context, run rollout.RunName, reason string) (
 	case err == nil:
 		c.awaitMirror(ctx, run)
 	case rollout.Refused(err, rollout.RunOver):
+		c.awaitMirror(ctx, run)
 		return c.buffer.Status(ctx, run)
 	case rollout.Refused(err, rollout.Orphaned):
 		return c.End(ctx, run, runstatus.RunStopped, reason)
@@ -299,10 +304,17 @@ func (c Control) ended(ctx context.Context, run rollout.RunName, err error) erro
 		return err
 	}
 	status, unknown := c.buffer.Status(ctx, run)
-	switch {
-	case unknown != nil:
+	if unknown != nil {
 		return err
-	case status.State.Over() && status.State != runstatus.RunLost:
+	}
+	if !status.State.Over() {
+		drive, err := c.Drive(ctx, run)
+		if err != nil {
+			return err
+		}
+		status.State = cmp.Or(drive.Status.State, status.State) // a Redis that came back older does not know its end
+	}
+	if status.State.Over() && status.State != runstatus.RunLost {
 		return rollout.Refuse(rollout.RunOver,
 			"run %s is %s; only an active run can be changed", run.Plain(), status.State)
 	}
