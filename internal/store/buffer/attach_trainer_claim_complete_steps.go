@@ -60,8 +60,8 @@ func notRetained(run rollout.RunName, step string, oldest int64) error {
 // Claim is the batch of a step: the first fresh groups in the run's order, by launch or by when they became ready;
 // within the batch they are in the order of their launch either way. Any step may be claimed that was claimed
 // before, and gives the same batch as long as it is retained; or the next one, at most one ahead of the first step
-// that is not completed. Refusals: NoSuchRun, Fenced, NotRetained, BatchLost, RunOver, OutOfOrder, and NotReady, after
-// which one asks again.
+// that is not completed. Refusals: NoSuchRun, Fenced, NotRetained, BatchLost, RunOver, Orphaned of a lost run,
+// OutOfOrder, and NotReady, after which one asks again.
 //
 // Where the run waits for what would become too stale, a batch takes the oldest versions first, and is not given
 // out before all groups that cannot be left to later batches, with one version published per step, are in it, those
@@ -160,6 +160,9 @@ func refusedClaim(run rollout.RunName, step rollout.Step, generation rollout.Tra
 				run, r.int(2), step)
 		}
 		return rollout.Refuse(rollout.RunOver, "run %s is over and gives out no more batches", run)
+	case rollout.Orphaned:
+		return rollout.Refuse(rollout.Orphaned, "run %s is lost and gives out no batches: %s; start this trainer again "+
+			"when the run goes on", run.Plain(), r.str(1))
 	case rollout.OutOfOrder:
 		return outOfOrder(step, rollout.Step(r.int(1)), rollout.Step(r.int(2)))
 	}

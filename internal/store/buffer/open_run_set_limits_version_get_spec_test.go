@@ -390,6 +390,8 @@ func TestLateMirrorChangesNothing(t *testing.T) {
 		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 9), State: runstatus.RunLost}, buffer.InItsPlace))
 		mirror(1, runstatus.RunRunning, 9)
 		is("state after its lost workflow spoke late", runstatus.RunLost)
+		_, err = f.Claim(f.ctx, run, 1, 0, buffer.Share{})
+		f.refused(err, rollout.Orphaned) // a trainer that is told "over" takes all for done
 		f.ok(f.Revive(f.ctx, run))
 		account, err := f.Account(f.ctx, run)
 		f.ok(err)

@@ -8,6 +8,7 @@
 --> not-retained oldest:int
 --> batch-lost next:int
 --> run-over why:text
+--> run-lost why:text
 --> run-over why:text steps:int
 --> out-of-order next:int granted:int
 local doubtful = doubt(ARGV[6], ARGV[7])
@@ -40,7 +41,12 @@ if k < granted and not lost then
   return {'batch-lost', next_step}
 end
 if k >= int('steps') then return {'run-over', 'steps', int('steps')} end
-if int('over') == 1 then return {'run-over', 'ended'} end
+if int('over') == 1 then
+  local status = cjson.decode(call('HGET', run, 'status'))
+  -- A trainer that is told "over" ends as if all was done, and nobody trains when the run goes on.
+  if status.state == 'lost' then return {'run-lost', status.reason or ''} end
+  return {'run-over', 'ended'}
+end
 if k > granted or k > next_step + 1 then return {'out-of-order', next_step, granted} end
 
 -- instant is a stamp as seconds and nanoseconds.
