@@ -26,8 +26,8 @@ func (v PolicyVersion) Player() string { return fmt.Sprintf("v%d", v) }
 // VersionOfPlayer is the version that a player is, if it is one.
 func VersionOfPlayer(player string) (PolicyVersion, bool) {
 	digits, found := strings.CutPrefix(player, "v")
-	v, err := strconv.ParseUint(digits, 10, 63) // no sign
-	return PolicyVersion(v), found && err == nil
+	v, err := strconv.ParseUint(digits, 10, 63)                                         // no sign
+	return PolicyVersion(v), found && err == nil && PolicyVersion(v).Player() == player // not v03
 }
 
 // PlayedByPolicy comes before the name of a fixed policy, where an opponent or a player is named.

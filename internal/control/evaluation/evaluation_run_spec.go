@@ -28,6 +28,9 @@ type Asked struct {
 	HalfWidth float64               `json:"half_width,omitempty" minimum:"0" doc:"Stop as soon as the mean reward is known to so much, with 95 % confidence over all looks"`
 }
 
+// MostGames is how many games one may ask for.
+const MostGames = 12000
+
 // looks is how many steps an evaluation has at most, after each of which may be enough; the constants of intervals that
 // hold at all of them are known for no more.
 const looks = stat.MostLooks
@@ -117,17 +120,20 @@ func adapterOf(of runstatus.RunStatus, v rollout.PolicyVersion, given string) (s
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// beginsName is what comes between the names of a run and of its version in an evaluation's.
-const beginsName = "-eval-v"
+// beginning is what the names of all evaluations of a run begin with. Of a name that came back each run has its own.
+func beginning(of rollout.RunName) string {
+	if life := of.Life(); life > 1 {
+		return fmt.Sprintf("%s-life%d-eval-v", of.Plain(), life)
+	}
+	return string(of.Plain()) + "-eval-v"
+}
 
 // Named reports whether a run has the name of an evaluation of another run.
-func Named(name, of rollout.RunName) bool {
-	return strings.HasPrefix(string(name), string(of.Plain())+beginsName)
-}
+func Named(name, of rollout.RunName) bool { return strings.HasPrefix(string(name), beginning(of)) }
 
 // Name is the name of what is asked for.
 func Name(of rollout.RunName, asked Asked) rollout.RunName {
-	n := fmt.Sprintf("%s%s%d", of.Plain(), beginsName, asked.Version)
+	n := fmt.Sprint(beginning(of), int64(asked.Version))
 	for _, part := range []string{asked.Against, asked.Seat} {
 		if part != "" {
 			n += "-" + strings.Trim(notInNames.ReplaceAllString(strings.ToLower(part), "-"), "-")

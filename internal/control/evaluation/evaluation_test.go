@@ -69,6 +69,17 @@ func TestSpec(t *testing.T) {
 	}
 }
 
+// TestNamesOfARunThatCameBack: a run of a name that was used before is not the one whose evaluations are there.
+func TestNamesOfARunThatCameBack(t *testing.T) {
+	t.Parallel()
+	asked := Asked{Version: 8, Against: "random"}
+	first, second := Name("demo", asked), Name("demo@2", asked)
+	if second != "demo-life2-eval-v8-random" || !Named(second, "demo@2") || Named(first, "demo@2") ||
+		Named(second, "demo") {
+		t.Errorf("%s and %s", first, second)
+	}
+}
+
 // What cannot be played is refused with what to do.
 func TestBadQuestions(t *testing.T) {
 	t.Parallel()
@@ -85,6 +96,7 @@ func TestBadQuestions(t *testing.T) {
 		{tictactoe, Asked{Version: 12, Against: "v5", Games: 8}, "version 5"},
 		{tictactoe, Asked{Version: 12, Against: "policy:gone", Games: 8}, "policy:gone is not among"},
 		{tictactoe, Asked{Version: 12, Against: "dumb", Games: 8}, "random"},
+		{tictactoe, Asked{Version: 12, Against: "v012", Games: 8}, "v012"},
 		{tictactoe, Asked{Version: 12, Games: 8}, "say whom"},
 		{tictactoe, Asked{Version: 12, Against: "random", Seat: "FRANCE", Games: 8}, "plays X"},
 		{tictactoe, Asked{Version: 12, Against: "random", Path: "/elsewhere/v12", Games: 8}, "path_prefix"},

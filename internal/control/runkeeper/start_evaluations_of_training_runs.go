@@ -108,5 +108,8 @@ func (k *Keeper) startEvaluation(ctx context.Context, run runstatus.RunStatus, a
 		return false, err
 	}
 	_, started, err := k.Control.Start(ctx, spec)
+	if rollout.Refused(err, rollout.RunOver) {
+		return false, nil // somebody has deleted it
+	}
 	return started, err
 }

@@ -82,6 +82,25 @@ func TestEvaluationsOfARunAreStarted(t *testing.T) {
 	}
 }
 
+// A deleted evaluation is left so, without a word.
+func TestADeletedEvaluationDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	store := buffer.New(redistest.Real(t), buffer.Options{})
+	control := &starter{store: store}
+	k := &Keeper{Control: control, Buffer: store}
+	trained := evaluatedEvery5()
+	trained.Spec.Evaluate.Against = []string{"random"}
+	err := errors.Join(store.Open(t.Context(), trained.Spec), store.SaveStatus(t.Context(), trained, 1),
+		k.startEvaluations(t.Context()), store.Delete(t.Context(), "demo-eval-v0-random"))
+	if err = errors.Join(err, k.startEvaluations(t.Context())); err != nil {
+		t.Error(err)
+	}
+	runs, err := store.Runs(t.Context())
+	if err != nil || len(runs) != 1 {
+		t.Errorf("%d runs, want the training run alone: %v", len(runs), err)
+	}
+}
+
 // TestTheLastVersionIsEvaluated: that of a run that has completed lately, and not of one that was stopped.
 func TestTheLastVersionIsEvaluated(t *testing.T) {
 	t.Parallel()
