@@ -12,6 +12,7 @@ var badRows = []func(g *rollout.Group){
 	func(g *rollout.Group) { g.Trajectories[1].ID = g.Trajectories[0].ID },
 	func(g *rollout.Group) { g.Trajectories[0].Agent = "" },
 	func(g *rollout.Group) { g.Trajectories[0].Reward = math.NaN() },
+	func(g *rollout.Group) { g.Trajectories[0].Reward = -1e200 }, // whose square no step record could say
 	func(g *rollout.Group) { g.Trajectories[0].Advantage = math.Inf(1) },
 	func(g *rollout.Group) { g.Trajectories[3].Turns[1].Logprobs[0] = float32(math.Inf(-1)) },
 	func(g *rollout.Group) { g.Trajectories[3].Turns[1].Logprobs = g.Trajectories[3].Turns[1].Logprobs[1:] },

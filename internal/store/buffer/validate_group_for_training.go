@@ -53,4 +53,6 @@ func checkNumbers(g *rollout.Group, t *rollout.Trajectory) error {
 	return nil
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// finite reports whether a number and its square are: means and spreads are made of both, and JSON has neither NaN nor
+// infinity.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v*v, 0) }
