@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
@@ -38,7 +39,26 @@ func (s *Server) startEvaluation(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.fail(ctx, "start evaluation", err)
 	}
+	if err := s.askedOtherwise(ctx, spec); err != nil {
+		return nil, s.fail(ctx, "start evaluation", err)
+	}
 	return s.startSpec(ctx, spec)
+}
+
+// askedOtherwise refuses a question that was asked with other games or another half width: it has been answered, or is.
+func (s *Server) askedOtherwise(ctx context.Context, spec runspec.Spec) error {
+	id, err := s.deps.Store.ID(ctx, spec.Name)
+	if err != nil {
+		return err
+	}
+	there, err := s.deps.Store.Status(ctx, id)
+	if err == nil && (there.Spec.Evaluation != spec.Evaluation || there.Spec.Steps != spec.Steps ||
+		there.Spec.Buffer.GroupsPerStep != spec.Buffer.GroupsPerStep) {
+		return rollout.Refuse(rollout.Conflict, "version %d was asked for against %s with other games or another "+
+			"half_width: run %s is %s; to ask anew, delete it first", spec.Evaluation.Version, spec.Evaluation.Against,
+			spec.Name.Plain(), there.State)
+	}
+	return nil // there is none, or who starts it is told what is wrong
 }
 
 // mostEvaluations bounds the evaluations of a run that are looked at, the newest ones.

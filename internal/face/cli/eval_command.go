@@ -33,8 +33,11 @@ func newEvalCommand(d Deps) *cobra.Command {
 				}
 				return s.showEvaluations(ctx, c, path, "")
 			}
-			if asked.Games < 1 {
-				return Usage("--games %d: at least one game is needed", asked.Games)
+			if asked.Games < 1 || asked.Games > evaluation.MostGames {
+				return Usage("--games %d: from 1 to %d", asked.Games, evaluation.MostGames)
+			}
+			if !(asked.HalfWidth >= 0) {
+				return Usage("--half-width %v: a number above 0, such as 0.03", asked.HalfWidth)
 			}
 			asked.Version = rollout.PolicyVersion(version)
 			status, _, err := apiclient.Send[runstatus.RunStatus](ctx, c.Client, http.MethodPost, path, asked)
