@@ -21,7 +21,7 @@ class Answers(millrace.Client):
 
 
 class Prune(unittest.TestCase):
-    def pruned(self, keep, *states, best=0, evaluations=lambda paths: []):
+    def pruned(self, keep, *states, evaluations=lambda paths: []):
         """The versions that are deleted, of versions 1 to n in these states, and of an adapter of somebody else's."""
         with tempfile.TemporaryDirectory() as prefix, tempfile.TemporaryDirectory() as elsewhere:
             paths = [os.path.join(prefix, "v%d" % version) for version in range(1, 1 + len(states))]
@@ -31,7 +31,7 @@ class Prune(unittest.TestCase):
             policies.append({"version": 0, "path": elsewhere, "state": "retired"})
             run = Answers(policies, evaluations(paths)).run("demo", 1)
             run.spec = {"adapters": {"path_prefix": prefix}}
-            gone = run.prune_adapters(keep, best)
+            gone = run.prune_adapters(keep)
             self.assertTrue(os.path.isdir(elsewhere), "nothing outside of the run's prefix is deleted")
             self.assertEqual(gone, [path for path in paths if not os.path.isdir(path)])
             return [paths.index(path) + 1 for path in gone]
@@ -54,10 +54,9 @@ class Prune(unittest.TestCase):
 
     def test_the_best_stay(self):
         def evaluations(paths):
-            means = [(0, 0.5), (1, 0.9), (1, 0.5), (2, 0.6)]
-            return [{"state": "completed", "path": paths[i], "score": {"mean": mean}} for i, mean in means]
+            return [{"state": "completed", "path": path, "kept": path == paths[1]} for path in paths]
 
-        self.assertEqual(self.pruned(0, "retired", "retired", "retired", best=1, evaluations=evaluations), [1, 3])
+        self.assertEqual(self.pruned(0, "retired", "retired", "retired", evaluations=evaluations), [1, 3])
 
     def test_fewer_than_are_kept(self):
         self.assertEqual(self.pruned(6, "retired", "retired", "retired", "serving"), [])

@@ -380,24 +380,20 @@ class Run:
         return policy
 
 
-    def prune_adapters(self, keep: int = 2, best: int = 0) -> List[str]:
+    def prune_adapters(self, keep: int = 2) -> List[str]:
         """Deletes the directories of retired versions below the run's prefix, the newest `keep` of them excepted.
 
         Answers what was deleted. A version is retired once no engine may need its weights again; those that an
-        evaluation plays with stay until it is over. The `best` versions by their mean score in evaluations stay, too.
+        evaluation plays with stay until it is over. The best versions in evaluations stay, too, as many as the spec's
+        `evaluate.keep` says.
         """
         listed = self.client.call("GET", self._path + "/policies")
         policies = sorted(listed["policies"], key=lambda policy: policy["version"])
         retired = [policy["path"] for policy in policies if policy["state"] == "retired"]
         used = {policy["path"] for policy in policies if policy["state"] != "retired"}
-        scores: Dict[str, List[float]] = {}
         for one in self.client.call("GET", self._path + "/evaluations")["evaluations"]:
-            if one["state"] in ("starting", "running", "paused"):
+            if one.get("kept") or one["state"] in ("starting", "running", "paused"):
                 used.update([one.get("path"), *one.get("opponent_paths", [])])
-            if one.get("score"):
-                scores.setdefault(one.get("path", ""), []).append(one["score"]["mean"])
-        ranked = sorted(scores, key=lambda path: sum(scores[path]) / len(scores[path]), reverse=True)
-        used.update(ranked[:best])
         prefix = os.path.join(self._prefix(), "")
         old = retired[: max(0, len(retired) - keep)]
         gone = [path for path in old if path.startswith(prefix) and path not in used and os.path.isdir(path)]

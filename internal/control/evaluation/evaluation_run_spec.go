@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 		return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "run %s plays no games that a version could be told by",
 			run.Name.Plain())
 	}
+	asked.Seat = strings.ToUpper(asked.Seat) // as environments call them
 	initial, err := adapterOf(of, asked.Version, asked.Path)
 	if err != nil {
 		return runspec.Spec{}, err
@@ -58,12 +60,15 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 		}
 		policies = []runspec.FixedPolicy{{Name: asked.Against, Path: path}}
 	} else if name, is := strings.CutPrefix(opponent, rollout.PlayedByPolicy); is {
-		policies = nil
-		for _, p := range run.Policies {
-			if p.Name == name {
-				policies = append(policies, p)
-			}
+		at := slices.IndexFunc(run.Policies, func(p runspec.FixedPolicy) bool { return p.Name == name })
+		if at < 0 {
+			return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "against: policy:%s is not among the policies of run %s",
+				name, run.Name.Plain())
 		}
+		policies = run.Policies[at : at+1]
+	} else if opponent == runspec.LeagueOpponent {
+		return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "against: %s is drawn anew for each group; name one "+
+			"opponent: a bot, v3 for version 3, or policy:NAME, of the run's policies", opponent)
 	}
 	env, err := environments.Against(run.Environment, opponent, asked.Seat)
 	if err != nil {
@@ -83,7 +88,7 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 		Dispatch: runspec.Dispatch{Policy: run.Dispatch.Policy, AdapterSlots: run.Dispatch.AdapterSlots, Behind: true},
 		Timeouts: run.Timeouts,
 		Evaluation: runspec.Evaluation{Run: run.Name, Version: asked.Version, Against: asked.Against,
-			HalfWidth: asked.HalfWidth},
+			Seat: asked.Seat, HalfWidth: asked.HalfWidth},
 	}
 	spec.Adapters.Initial, spec.Adapters.Probes = initial, ""
 	spec.Timeouts.Episode = rollout.Duration(gameLasts)
@@ -118,28 +123,59 @@ func adapterOf(of runstatus.RunStatus, v rollout.PolicyVersion, given string) (s
 		"if its files are kept, say where: path (--path)", of.Spec.Name.Plain(), v)
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
 // beginning is what the names of all evaluations of a run begin with. Of a name that came back each run has its own.
 func beginning(of rollout.RunName) string {
+	name := string(of.Plain())
 	if life := of.Life(); life > 1 {
-		return fmt.Sprintf("%s-life%d-eval-v", of.Plain(), life)
+		name = fmt.Sprintf("%s-life%d", name, life)
 	}
-	return string(of.Plain()) + "-eval-v"
+	return short(name, name, longestBeginning) + "-eval-v"
+}
+
+const (
+	longestBeginning = 32 // leaves room for version, opponent and seat
+	longestName      = 63
+)
+
+// short is a text that is no longer than a bound; if it has to be cut, it ends with a hash of what it stands for.
+func short(text, standsFor string, bound int) string {
+	if len(text) <= bound {
+		return text
+	}
+	mark := hashOf(standsFor)
+	return strings.TrimRight(text[:bound-len(mark)-1], "._-") + "-" + mark
+}
+
+// hashOf is eight letters and digits that tell texts apart.
+func hashOf(text string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text))
+	return fmt.Sprintf("%08x", h.Sum32())
 }
 
 // Named reports whether a run has the name of an evaluation of another run.
 func Named(name, of rollout.RunName) bool { return strings.HasPrefix(string(name), beginning(of)) }
 
-// Name is the name of what is asked for.
+// asItIs matches opponents that no other has a name in common with when ":" becomes "-".
+var (
+	asItIs     = regexp.MustCompile(`^(policy:)?[a-z0-9]*$`)
+	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+// Name is the name of what is asked for: RUN-eval-v12-OPPONENT-SEAT, with a hash where that would be too long or
+// another's.
 func Name(of rollout.RunName, asked Asked) rollout.RunName {
-	n := fmt.Sprint(beginning(of), int64(asked.Version))
-	for _, part := range []string{asked.Against, asked.Seat} {
+	n, seat := fmt.Sprint(beginning(of), int64(asked.Version)), strings.ToUpper(asked.Seat)
+	for _, part := range []string{asked.Against, seat} {
 		if part != "" {
 			n += "-" + strings.Trim(notInNames.ReplaceAllString(strings.ToLower(part), "-"), "-")
 		}
 	}
-	return rollout.RunName(n)
+	whom := asked.Against + "/" + seat
+	if !asItIs.MatchString(asked.Against) {
+		n += "-" + hashOf(whom)
+	}
+	return rollout.RunName(short(n, n+whom, longestName))
 }
 
 // seed is one that every reader of numbers keeps.

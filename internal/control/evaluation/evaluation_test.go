@@ -80,6 +80,47 @@ func TestNamesOfARunThatCameBack(t *testing.T) {
 	}
 }
 
+// TestNames: an evaluation has a name that a run can have, and no other question has it.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	long := rollout.RunName(strings.Repeat("a", 59))
+	asked := []Asked{{}, {Against: "random"}, {Against: "policy:a_b"}, {Against: "policy:a-b"}, {Against: "policy:A_b"},
+		{Against: "policy:a", Seat: "B"}, {Against: "v3"}, {Against: "policy:v3"},
+		{Against: "policy:" + strings.Repeat("x", 39) + "y"}, {Against: "policy:" + strings.Repeat("x", 39) + "z"}}
+	seen := map[rollout.RunName]bool{}
+	for _, of := range []rollout.RunName{"demo", "demo@2", long + "a", long + "b", long + "b@2"} {
+		for _, a := range asked {
+			for _, a.Version = range []rollout.PolicyVersion{1, 1e12} {
+				name := Name(of, a)
+				if err := name.Validate(); err != nil || !Named(name, of) || seen[name] {
+					t.Errorf("%s, %+v: %s, another's %v: %v", of, a, name, seen[name], err)
+				}
+				seen[name] = true
+			}
+		}
+	}
+	a, b := Asked{Against: "dumb", Seat: "france"}, Asked{Against: "dumb", Seat: "FRANCE"}
+	if Name("demo", a) != Name("demo", b) {
+		t.Errorf("%s and %s", Name("demo", a), Name("demo", b))
+	}
+}
+
+// TestHeldOut: prompts are evaluated by the rows that were held out.
+func TestHeldOut(t *testing.T) {
+	t.Parallel()
+	s, err := Spec(trained(t, `{"kind":"prompts","dataset":"/d.jsonl","held_out":"/h.jsonl","seed":7}`),
+		Asked{Version: 12, Games: 8})
+	var options struct {
+		Dataset string
+		HeldOut string `json:"held_out"`
+		Seed    int
+	}
+	if err != nil || json.Unmarshal(s.Environment.Options, &options) != nil || options.Dataset != "/h.jsonl" ||
+		options.HeldOut != "" || options.Seed != 7 {
+		t.Errorf("%s, %v", s.Environment.Options, err)
+	}
+}
+
 // What cannot be played is refused with what to do.
 func TestBadQuestions(t *testing.T) {
 	t.Parallel()
@@ -94,10 +135,14 @@ func TestBadQuestions(t *testing.T) {
 		{tictactoe, Asked{Version: 5, Against: "random", Games: 8}, "--path"},
 		{tictactoe, Asked{Version: 11, Against: "random", Games: 8}, "rejected"},
 		{tictactoe, Asked{Version: 12, Against: "v5", Games: 8}, "version 5"},
-		{tictactoe, Asked{Version: 12, Against: "policy:gone", Games: 8}, "policy:gone is not among"},
+		{tictactoe, Asked{Version: 12, Against: "policy:gone", Games: 8}, "policy:gone is not among the policies"},
 		{tictactoe, Asked{Version: 12, Against: "dumb", Games: 8}, "random"},
 		{tictactoe, Asked{Version: 12, Against: "v012", Games: 8}, "v012"},
+		{tictactoe, Asked{Version: 12, Against: "league:past", Games: 8}, "name one opponent"},
 		{tictactoe, Asked{Version: 12, Games: 8}, "say whom"},
+		{`{"kind":"prompts","dataset":"/d.jsonl"}`, Asked{Version: 12, Games: 8}, "environment.held_out"},
+		{`{"kind":"prompts","dataset":"/d.jsonl","held_out":"/h.jsonl"}`, Asked{Version: 12, Seat: "X", Games: 8},
+			"no seats"},
 		{tictactoe, Asked{Version: 12, Against: "random", Seat: "FRANCE", Games: 8}, "plays X"},
 		{tictactoe, Asked{Version: 12, Against: "random", Path: "/elsewhere/v12", Games: 8}, "path_prefix"},
 		{diplomacy, Asked{Version: 12, Against: "dumb", Seat: "SPAIN", Games: 8}, "no power \"SPAIN\""},
@@ -128,11 +173,22 @@ func TestResults(t *testing.T) {
 		for seq, r := range rewards {
 			record := steprecord.StepRecord{Done: true}
 			record.Service.Groups = []steprecord.GroupView{{Seq: rollout.GroupSeq(seq), Rewards: []float64{r}}}
+			record.Service.Results = []steprecord.VersionResults{{
+				Results: steprecord.Results{Reward: stat.OneGroup([]float64{r})}}}
 			p.Steps = append(p.Steps, record)
 		}
 		return p
 	}
-	all := Results([]Played{played(12, "random", 1, 1, 0.5, 1, 9), played(8, "v0", 1, 1), played(8, "random", 0, 1, 0, 1)})
+	of.Policies = append(of.Policies, runstatus.Policy{Version: 10, Path: "/adapters/demo-v10"})
+	elsewhere := played(10, "random", 1, 1, 1, 1)
+	elsewhere.Status.Spec.Evaluation.Seat = "O"
+	all := Results([]Played{played(12, "random", 1, 1, 0.5, 1, 9), played(8, "v0", 1, 1), played(8, "random", 0, 1, 0, 1),
+		played(10, "random"), elsewhere}, 1)
+	kept := slices.DeleteFunc(slices.Clone(all), func(r Result) bool { return !r.Kept })
+	if len(kept) != 1 || kept[0].Version != 12 || kept[0].Seat != "" {
+		t.Errorf("kept: %+v", kept)
+	}
+	all = slices.DeleteFunc(all, func(r Result) bool { return r.Version == 10 }) // one is not begun, one of another seat
 	if len(all) != 3 || all[0].Version != 8 || all[0].Difference != nil || all[1].Version != 12 || all[2].Against != "v0" {
 		t.Fatalf("%+v", all)
 	}
@@ -148,25 +204,37 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The best version is that with the highest score against the opponent that most versions have met, unless it is named;
-// evaluations that go on do not count.
-func TestBest(t *testing.T) {
+// The best version is that with the highest score against the opponent and in the seat that most versions have met,
+// unless they are named; evaluations that go on do not count.
+func TestRanking(t *testing.T) {
 	t.Parallel()
 	scored := func(v rollout.PolicyVersion, against string, state runstatus.RunState, mean float64) Result {
-		return Result{Version: v, Against: against, State: state, Score: &stat.Interval{Mean: mean}}
+		return Result{Version: v, Against: against, State: state, Score: &stat.Interval{Mean: mean, Half: 0.1}}
 	}
+	in := func(seat string, r Result) Result { r.Seat = seat; return r }
 	all := []Result{scored(1, "random", runstatus.RunCompleted, 0.5), scored(4, "random", runstatus.RunCompleted, 0.8),
 		scored(8, "random", runstatus.RunCompleted, 0.8), scored(9, "random", runstatus.RunRunning, 0.9),
-		scored(8, "v4", runstatus.RunCompleted, 1), {Version: 3, Against: "random", State: runstatus.RunFailed}}
-	for against, want := range map[string]rollout.PolicyVersion{"": 4, "random": 4, "v4": 8} {
-		if best, known := Best(all, against); !known || best.Version != want {
-			t.Errorf("against %q: %d %v, want %d", against, best.Version, known, want)
+		scored(8, "v4", runstatus.RunCompleted, 1), {Version: 3, Against: "random", State: runstatus.RunFailed},
+		in("FRANCE", scored(4, "random", runstatus.RunCompleted, 1)),
+		in("ITALY", scored(1, "random", runstatus.RunCompleted, 2))}
+	for _, tt := range []struct {
+		against, seat string
+		best          rollout.PolicyVersion
+		alike         []rollout.PolicyVersion
+	}{
+		{"", "", 4, []rollout.PolicyVersion{8}},
+		{"random", "", 4, []rollout.PolicyVersion{8}},
+		{"v4", "", 8, nil},
+		{"", "italy", 1, nil},
+	} {
+		ranking := Ranking(all, tt.against, tt.seat)
+		if len(ranking) == 0 || ranking[0].Version != tt.best || !slices.Equal(NotToldFrom(ranking), tt.alike) {
+			t.Errorf("against %q as %q: %+v, want %d", tt.against, tt.seat, ranking, tt.best)
 		}
 	}
-	if best, known := Best(all, "dumb"); known {
-		t.Errorf("against dumb: %+v", best)
-	}
-	if _, known := Best(nil, ""); known {
-		t.Error("of no evaluations")
+	for _, none := range [][]Result{Ranking(all, "dumb", ""), Ranking(all, "v4", "ITALY"), Ranking(nil, "", "")} {
+		if len(none) > 0 {
+			t.Errorf("%+v", none)
+		}
 	}
 }

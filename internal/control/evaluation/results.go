@@ -3,6 +3,7 @@ package evaluation
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
@@ -18,6 +19,7 @@ type Result struct {
 	Reason  string                `json:"reason,omitempty"`
 	Version rollout.PolicyVersion `json:"version"`
 	Against string                `json:"against,omitempty"`
+	Seat    string                `json:"seat,omitempty" doc:"Which agent the version played; none: those that learn"`
 	// Path and Opponents are adapters that trainers leave on disk until the evaluation is over.
 	Path      string   `json:"path,omitempty" doc:"The version's adapter; none: it is the base model"`
 	Opponents []string `json:"opponent_paths,omitempty" doc:"Adapters that play the others"`
@@ -25,8 +27,11 @@ type Result struct {
 	Games int            `json:"games" doc:"In completed steps, each once"`
 	Asked int            `json:"games_asked"`
 	Score *stat.Interval `json:"score,omitempty" doc:"Mean reward; with 95 % confidence, over all looks where it may stop early"`
-	// Before is the version before of which there is such an evaluation, and Difference this one's reward less that
-	// one's, from the same starts.
+	// Kept is whether the score is among the run's evaluate.keep best ones: trainers leave its adapter on disk.
+	Kept bool `json:"kept,omitempty"`
+
+	// Before is the newest version before of which there is such an evaluation with the same starts, and Difference this
+	// one's reward less that one's.
 	Before     *rollout.PolicyVersion `json:"before,omitempty" doc:"The version that it is compared with"`
 	Pairs      int                    `json:"pairs,omitempty" doc:"Starts that both have played"`
 	Difference *stat.Interval         `json:"difference,omitempty" doc:"Mean over the starts; one that excludes 0 is a test with 5 % error"`
@@ -38,12 +43,14 @@ type Played struct {
 	Steps  []steprecord.StepRecord
 }
 
-// Results puts evaluations of one run together: by opponent, then by version.
-func Results(all []Played) []Result {
+// Results puts evaluations of one run together: by opponent and seat, then by version. The best keep versions are
+// marked.
+func Results(all []Played, keep int) []Result {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Played) int {
 		x, y := &a.Status.Spec, &b.Status.Spec
 		return cmp.Or(cmp.Compare(x.Evaluation.Against, y.Evaluation.Against),
+			cmp.Compare(x.Evaluation.Seat, y.Evaluation.Seat),
 			cmp.Compare(string(x.Environment.Options), string(y.Environment.Options)),
 			cmp.Compare(x.Evaluation.Version, y.Evaluation.Version), cmp.Compare(x.Name, y.Name))
 	})
@@ -51,7 +58,7 @@ func Results(all []Played) []Result {
 	for i, p := range all {
 		s := &p.Status.Spec
 		r := Result{Run: s.Name.Plain(), State: p.Status.State, Reason: p.Status.Reason, Version: s.Evaluation.Version,
-			Against: s.Evaluation.Against, Asked: s.Steps * s.Buffer.GroupsPerStep}
+			Against: s.Evaluation.Against, Seat: s.Evaluation.Seat, Asked: s.Steps * s.Buffer.GroupsPerStep}
 		r.Path = s.Adapters.Initial
 		for _, policy := range s.Policies {
 			if policy.Path != "" {
@@ -63,37 +70,50 @@ func Results(all []Played) []Result {
 			score := reward.Interval(Confidence(s))
 			r.Score = &score
 		}
-		if i > 0 && comparable(&all[i-1].Status.Spec, s) {
-			r.compare(&all[i-1], &p)
+		for k := i - 1; k >= 0 && r.Before == nil; k-- {
+			if comparable(&all[k].Status.Spec, s) {
+				r.compare(&all[k], &p)
+			}
 		}
 		results = append(results, r)
+	}
+	ranking := Ranking(results, "", "")
+	for _, best := range ranking[:min(keep, len(ranking))] {
+		at := slices.IndexFunc(results, func(r Result) bool { return r.Run == best.Run })
+		results[at].Kept = true
 	}
 	return results
 }
 
-// Best is the finished evaluation with the highest score against an opponent; empty: against the one that most versions
-// have met. Of equal scores the earlier version's is the best.
-func Best(all []Result, against string) (best Result, known bool) {
-	met := map[string]int{}
+// Ranking is the finished evaluations of one opponent and seat, by their scores, the highest first; of equal ones the
+// earlier version's. Without an opponent or a seat it is that which most versions have met.
+func Ranking(all []Result, against, seat string) []Result {
+	type question struct{ against, seat string }
+	finished := map[question][]Result{}
+	var most []Result
 	for _, r := range all {
-		if r.State == runstatus.RunCompleted && r.Score != nil {
-			met[r.Against]++
+		if r.State != runstatus.RunCompleted || r.Score == nil ||
+			against != "" && r.Against != against || seat != "" && r.Seat != strings.ToUpper(seat) {
+			continue
+		}
+		q := question{r.Against, r.Seat}
+		finished[q] = append(finished[q], r)
+		if len(finished[q]) > len(most) {
+			most = finished[q]
 		}
 	}
-	if against == "" {
-		for _, r := range all {
-			if met[r.Against] > met[against] {
-				against = r.Against
-			}
+	slices.SortStableFunc(most, func(a, b Result) int { return cmp.Compare(b.Score.Mean, a.Score.Mean) })
+	return most
+}
+
+// NotToldFrom is the versions of a ranking whose intervals meet that of the first.
+func NotToldFrom(ranking []Result) (versions []rollout.PolicyVersion) {
+	for _, r := range ranking[1:] {
+		if best := ranking[0].Score; r.Score.Mean+r.Score.Half >= best.Mean-best.Half {
+			versions = append(versions, r.Version)
 		}
 	}
-	for _, r := range all {
-		if r.State == runstatus.RunCompleted && r.Score != nil && r.Against == against &&
-			(!known || r.Score.Mean > best.Score.Mean) {
-			best, known = r, true
-		}
-	}
-	return best, known
+	return versions
 }
 
 // Reward is the mean reward of the games of an evaluation's steps.
@@ -115,9 +135,9 @@ func Confidence(s *runspec.Spec) float64 {
 	return stat.RepeatedConfidence(1)
 }
 
-// comparable reports whether two evaluations have the same starts and the same opponent.
+// comparable reports whether two evaluations have the same starts and the same opponent, a of an earlier version.
 func comparable(a, b *runspec.Spec) bool {
-	return a.Evaluation.Against == b.Evaluation.Against && a.Seed == b.Seed && a.Environment.Kind == b.Environment.Kind &&
+	return a.Evaluation.Against == b.Evaluation.Against && a.Evaluation.Seat == b.Evaluation.Seat && a.Seed == b.Seed &&
 		string(a.Environment.Options) == string(b.Environment.Options) && a.Evaluation.Version < b.Evaluation.Version
 }
 

@@ -37,7 +37,7 @@ func (k *Keeper) startEvaluations(ctx context.Context) error {
 			continue
 		}
 		wanting[run.Spec.Name] = true
-		for _, against := range run.Spec.Evaluate.Against {
+		for _, against := range run.Spec.Evaluate.Opponents() {
 			asked := askedOf(run.Spec.Evaluate, version, against)
 			started, err := k.startEvaluation(ctx, run, asked, going[run.Spec.Name])
 			if err != nil {

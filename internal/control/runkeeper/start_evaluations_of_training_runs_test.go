@@ -82,6 +82,22 @@ func TestEvaluationsOfARunAreStarted(t *testing.T) {
 	}
 }
 
+// TestGamesWithoutOpponentsAreEvaluated: nobody is named, and there is one evaluation.
+func TestGamesWithoutOpponentsAreEvaluated(t *testing.T) {
+	t.Parallel()
+	store := buffer.New(redistest.Real(t), buffer.Options{})
+	control := &starter{store: store}
+	trained := evaluatedEvery5()
+	trained.Spec.Evaluate.Against = nil
+	trained.Spec.Environment = runspec.Environment{Kind: "prompts",
+		Options: []byte(`{"dataset":"/d.jsonl","held_out":"/h.jsonl"}`)}
+	err := errors.Join(store.Open(t.Context(), trained.Spec), store.SaveStatus(t.Context(), trained, 1),
+		(&Keeper{Control: control, Buffer: store}).startEvaluations(t.Context()))
+	if err != nil || !slices.Equal(control.names, []rollout.RunName{"demo-eval-v0"}) {
+		t.Errorf("started %v: %v", control.names, err)
+	}
+}
+
 // A deleted evaluation is left so, without a word.
 func TestADeletedEvaluationDoesNotComeBack(t *testing.T) {
 	t.Parallel()

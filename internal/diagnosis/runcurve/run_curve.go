@@ -53,6 +53,15 @@ func StepOf(r steprecord.StepRecord) Step {
 	return s
 }
 
+// From counts versions from one on: version 0 of an evaluation is a version of the run that it evaluates.
+func (s *Step) From(first rollout.PolicyVersion) {
+	s.Version += first
+	s.Results = slices.Clone(s.Results)
+	for i := range s.Results {
+		s.Results[i].Version += first
+	}
+}
+
 // Played is the results of all games of the step.
 func (s *Step) Played() (all steprecord.Results) {
 	for _, r := range s.Results {

@@ -88,5 +88,5 @@ func (s *Server) listEvaluations(ctx context.Context, in *RunPath) (EvaluationLi
 		}
 		played = append(played, evaluation.Played{Status: run, Steps: steps})
 	}
-	return EvaluationList{evaluation.Results(played)}, nil
+	return EvaluationList{evaluation.Results(played, of.Spec.Evaluate.Keep)}, nil
 }

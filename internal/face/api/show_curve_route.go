@@ -21,6 +21,13 @@ func (s *Server) showCurve(ctx context.Context, in *struct {
 	if err != nil {
 		return runcurve.Curve{}, err
 	}
+	of, err := s.deps.Store.Status(ctx, in.Run)
+	if err != nil {
+		return runcurve.Curve{}, err
+	}
+	for i := range steps {
+		steps[i].From(of.Spec.Evaluation.Version)
+	}
 	return runcurve.Of(in.Run.Plain(), steps, runcurve.Asked{By: runcurve.Axis(in.By), Most: in.Points}), nil
 }
 

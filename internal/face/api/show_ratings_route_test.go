@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/diagnosis/runcurve"
 	"github.com/millrace/millrace/internal/diagnosis/runratings"
 	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/game/specfile"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -27,8 +30,15 @@ func (*playedRuns) Account(context.Context, rollout.RunName) (buffer.Account, er
 }
 
 func (*playedRuns) Status(_ context.Context, run rollout.RunName) (s runstatus.RunStatus, _ error) {
-	s.Spec = runspec.Spec{Name: run, Group: runspec.GroupSpec{ZeroVariance: runspec.DropZeroVariance}}
-	return s, nil
+	file, err := specfile.Read("run", []byte(`{"name":"demo","model":"m","steps":9,"group":{"zero_variance":"drop"},
+		"adapters":{"path_prefix":"/"},"environment":{"kind":"tictactoe","opponent":"random"}}`))
+	s.Spec, s.Spec.Name = file.Spec, run
+	if strings.Contains(string(run), "-eval-v9") {
+		s.State = runstatus.RunCompleted
+		s.Spec.Evaluation = runspec.Evaluation{Run: "demo", Version: 9, Against: "random"}
+	}
+	s.PolicyVersion, s.Policies = 9, []runstatus.Policy{{Version: 9, Path: "/v9"}}
+	return s, err
 }
 
 func (*playedRuns) RunsPage(_ context.Context, _ rollout.RunName, _ int, seen func(rollout.RunName) bool) (
@@ -44,25 +54,50 @@ func (*playedRuns) AllSteps(_ context.Context, run rollout.RunName, _ rollout.St
 	order := map[rollout.RunName]rollout.Order{"demo": "v1@X > random@O", "demo-eval-v9-random": "v9@X > random@O",
 		"demo-eval-v4-random": "v4@X > random@O", "other": "v5@X > random@O"}[run]
 	return []steprecord.StepRecord{{Done: true, Service: steprecord.ServiceView{Results: []steprecord.VersionResults{{
-		Results: steprecord.Results{Orders: map[rollout.Order]int{order: 7}}}}}}}, nil
+		Results: steprecord.Results{Orders: map[rollout.Order]int{order: 7}, Reward: stat.OneGroup([]float64{1})}}}}}}, nil
+}
+
+// askRuns asks a server that has these runs.
+func askRuns(t *testing.T, method, path, body string, want int, into any) {
+	t.Helper()
+	server, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Store: &playedRuns{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	asked := httptest.NewRequestWithContext(t.Context(), method, "http://localhost/v1/runs/"+path, strings.NewReader(body))
+	asked.Header.Set("Content-Type", "application/json")
+	server.Handler().ServeHTTP(answer, asked)
+	if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil || answer.Code != want {
+		t.Fatal(answer.Code, answer.Body, err)
+	}
+}
+
+// TestCurveOfAnEvaluation: its points are the version that it evaluates, not its own version 0.
+func TestCurveOfAnEvaluation(t *testing.T) {
+	t.Parallel()
+	var curve runcurve.Curve
+	askRuns(t, http.MethodGet, "demo-eval-v9-random/curve", "", http.StatusOK, &curve)
+	if len(curve.Points) != 1 || curve.Points[0].First != 9 || curve.Points[0].Last != 9 {
+		t.Errorf("%+v", curve.Points)
+	}
+}
+
+// TestAskedOtherwise: a question that was asked with other games is answered with what to do, and with which run it is.
+func TestAskedOtherwise(t *testing.T) {
+	t.Parallel()
+	var refused struct{ Detail string }
+	askRuns(t, http.MethodPost, "demo/evaluations", `{"version":9,"against":"random","games":64}`, http.StatusConflict,
+		&refused)
+	if !strings.Contains(refused.Detail, "run demo-eval-v9-random is completed; to ask anew, delete it first") {
+		t.Errorf("%q", refused.Detail)
+	}
 }
 
 // TestRatingsOfARun: games of the run and of its evaluations count, those of other runs do not.
 func TestRatingsOfARun(t *testing.T) {
 	t.Parallel()
-	server, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Store: &playedRuns{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	get := func(what string, into any) {
-		t.Helper()
-		answer := httptest.NewRecorder()
-		asked := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/runs/demo/"+what, nil)
-		server.Handler().ServeHTTP(answer, asked)
-		if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil || answer.Code != http.StatusOK {
-			t.Fatal(answer.Code, answer.Body, err)
-		}
-	}
+	get := func(what string, into any) { askRuns(t, http.MethodGet, "demo/"+what, "", http.StatusOK, into) }
 	var list api.EvaluationList
 	if get("evaluations", &list); len(list.Evaluations) != 1 || list.Evaluations[0].Version != 9 {
 		t.Errorf("evaluations %+v, want that of version 9", list.Evaluations)

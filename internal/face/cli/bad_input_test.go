@@ -24,6 +24,23 @@ func TestMistypedKind(t *testing.T) {
 	}
 }
 
+// TestBadNumbersOfEvaluations: they are told before anything is asked of the server.
+func TestBadNumbersOfEvaluations(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--version 1 --against random --games 0":         "--games 0: from 1 to 12000",
+		"--version 1 --against random --games 12001":     "--games 12001: from 1 to 12000",
+		"--version 1 --against random --half-width -0.1": "--half-width -0.1",
+		"--version 1 --against random --half-width NaN":  "--half-width NaN",
+		"--against random":                               "say which version plays, with --version",
+	} {
+		got, _ := command(t, nil, "", nil, strings.Fields("eval demo "+args)...)
+		if got.code != ExitUsage || got.err == nil || !strings.Contains(got.err.Error(), want) {
+			t.Errorf("%s: %d, %v, want %q", args, got.code, got.err, want)
+		}
+	}
+}
+
 // TestWrongScheme: https where http is spoken is said as that.
 func TestWrongScheme(t *testing.T) {
 	t.Parallel()

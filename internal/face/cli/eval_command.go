@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,17 +121,21 @@ func evaluationTable(all []evaluation.Result) *table.Table {
 
 // bestCommand tells which version reached most.
 func (s *session) bestCommand() *cobra.Command {
-	against := ""
+	var against, seat string
 	cmd := s.onRun("best RUN", cobra.ExactArgs(1),
 		func(ctx context.Context, c Client, run rollout.RunName, _ []string) error {
 			list, _, err := apiclient.Get[api.EvaluationList](ctx, c.Client, apiclient.RunPath(run)+"/evaluations")
 			if err != nil {
 				return err
 			}
-			best, known := evaluation.Best(list.Evaluations, against)
-			if !known {
-				return fmt.Errorf("no version of run %s has finished an evaluation%s; do so with: millrace eval %s "+
-					"--version N --against WHOM", run, againstText(against), run)
+			ranking := evaluation.Ranking(list.Evaluations, against, seat)
+			if len(ranking) == 0 {
+				return fmt.Errorf("no version of run %s has finished an evaluation%s%s; do so with: millrace eval %s "+
+					"--version N --against WHOM", run, textOf(" against ", against), textOf(" as ", seat), run)
+			}
+			best := ranking[0]
+			if alike := evaluation.NotToldFrom(ranking); len(alike) > 0 {
+				s.Say("note: not told from %s: their intervals meet; more games can tell", versionsText(alike))
 			}
 			document, err := json.Marshal(best)
 			if err != nil {
@@ -145,12 +150,28 @@ func (s *session) bestCommand() *cobra.Command {
 			})
 		})
 	cmd.Flags().StringVar(&against, "against", "", "the opponent that counts (default that of the most versions)")
+	cmd.Flags().StringVar(&seat, "seat", "", "the agent that the versions played (default that of the most versions)")
 	return cmd
 }
 
-func againstText(against string) string {
-	if against == "" {
+// textOf is a word and what it is of, if it is of anything.
+func textOf(word, of string) string {
+	if of == "" {
 		return ""
 	}
-	return " against " + against
+	return word + of
+}
+
+// mostNamed is how many versions a sentence names.
+const mostNamed = 6
+
+func versionsText(versions []rollout.PolicyVersion) string {
+	var names []string
+	for _, v := range versions[:min(mostNamed, len(versions))] {
+		names = append(names, v.Player())
+	}
+	if more := len(versions) - mostNamed; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package tablerow
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/millrace/millrace/internal/control/evaluation"
@@ -17,9 +18,12 @@ type EvaluationRow struct {
 
 // RowOfEvaluation makes the cells of an evaluation.
 func RowOfEvaluation(r evaluation.Result) EvaluationRow {
-	row := EvaluationRow{Version: fmt.Sprint(r.Version), Against: r.Against,
+	row := EvaluationRow{Version: fmt.Sprint(r.Version), Against: cmp.Or(r.Against, "-"),
 		Games: fmt.Sprintf("%d of %d", r.Games, r.Asked), Score: "-",
 		Difference: "-", State: string(r.State), Run: string(r.Run)}
+	if r.Seat != "" {
+		row.Against += ", as " + r.Seat
+	}
 	if r.Score != nil {
 		row.Score = Reward(*r.Score)
 	}

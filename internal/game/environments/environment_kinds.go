@@ -28,6 +28,8 @@ type kind struct {
 	view func(game []byte, name string) (any, error)
 	// against is options by which an opponent plays all but the learner's seat; nil: games have no opponents.
 	against func(options json.RawMessage, opponent, seat string) (json.RawMessage, error)
+	// heldOut is options by which games are played that nobody trains on; nil: all games are new ones.
+	heldOut func(options json.RawMessage) (json.RawMessage, error)
 }
 
 var kinds = map[string]kind{
@@ -43,7 +45,8 @@ var kinds = map[string]kind{
 		build: func(o json.RawMessage) (episode.Environment, error) { return openenv.FromOptions(o) },
 	},
 	promptset.Kind: {
-		build: func(o json.RawMessage) (episode.Environment, error) { return promptset.FromOptions(o) },
+		build:   func(o json.RawMessage) (episode.Environment, error) { return promptset.FromOptions(o) },
+		heldOut: promptset.HeldOut,
 	},
 	tictactoe.Kind: {
 		build:   func(o json.RawMessage) (episode.Environment, error) { return tictactoe.FromOptions(o) },
@@ -88,15 +91,19 @@ func EvaluationOpponent(against string) string {
 	return against
 }
 
-// Against is an environment in which opponent, a bot or "policy:NAME", plays every agent but the one in seat; an empty
-// seat is what the environment has the policy learn. Where games have no opponents, both are empty.
+// Against is an environment to evaluate a policy in: opponent, a bot or "policy:NAME", plays every agent but the one in
+// seat; an empty seat is what the environment has the policy learn. Where games have no opponents, both are empty.
 func Against(e runspec.Environment, opponent, seat string) (runspec.Environment, error) {
 	kind := kinds[e.Kind]
 	if kind.against == nil {
 		if opponent+seat != "" {
 			return e, fmt.Errorf("games of kind %s have no opponents and no seats; leave against and seat out", e.Kind)
 		}
-		return e, nil
+		if kind.heldOut == nil {
+			return e, nil
+		}
+		options, err := kind.heldOut(e.Options)
+		return runspec.Environment{Kind: e.Kind, Options: options}, err
 	}
 	if opponent == "" {
 		return e, fmt.Errorf("against: say whom: a bot, v3 for an earlier version, or policy:NAME, of the run's policies")
@@ -121,9 +128,9 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 			return fmt.Errorf("%s: league.bot: %w", name, err)
 		}
 	}
-	for _, whom := range spec.Evaluate.Against {
+	for _, whom := range spec.Evaluate.Opponents() {
 		if _, err := Against(spec.Environment, EvaluationOpponent(whom), spec.Evaluate.Seat); err != nil {
-			return fmt.Errorf("%s: evaluate.against: %s: %w", name, whom, err)
+			return fmt.Errorf("%s: evaluate: %w", name, err)
 		}
 	}
 	opposed, ok := env.(episode.Opposed)

@@ -48,7 +48,7 @@ func (c *Config) Validate() error {
 			fault("agents: %q is no name of letters, digits, _ and -, or there twice", name)
 		}
 	}
-	if err := promptset.CheckDataset(c.Dataset); c.Dataset != "" && err != nil {
+	if err := promptset.CheckDataset("dataset", c.Dataset); c.Dataset != "" && err != nil {
 		faults = append(faults, err)
 	}
 	if c.Lease.Std() < leastLease || c.Lease.Std() > time.Hour {

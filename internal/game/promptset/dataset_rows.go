@@ -35,13 +35,13 @@ func Rows(path string, shuffle bool, seed uint64) *Dataset {
 	return &Dataset{path: path, shuffle: shuffle, seed: seed}
 }
 
-// CheckDataset reports why a path is not that of a dataset.
-func CheckDataset(path string) error {
+// CheckDataset reports why the path that an option has is not that of a dataset.
+func CheckDataset(option, path string) error {
 	switch {
 	case path == "":
-		return errors.New("dataset: is missing: a file with a JSON object a line, where workers see it")
+		return fmt.Errorf("%s: is missing: a file with a JSON object a line, where workers see it", option)
 	case filepath.Ext(path) != ".jsonl":
-		return fmt.Errorf("dataset: %q does not end in .jsonl: want a file with a JSON object a line", path)
+		return fmt.Errorf("%s: %q does not end in .jsonl: want a file with a JSON object a line", option, path)
 	}
 	return nil
 }

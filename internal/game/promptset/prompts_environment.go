@@ -23,6 +23,8 @@ const agent = "solver"
 type Config struct {
 	// Dataset is a file with a JSON object a line, as workers see it.
 	Dataset string `json:"dataset"`
+	// HeldOut is such a file, too, of rows that the run is not trained on: what evaluations ask.
+	HeldOut string `json:"held_out,omitempty"`
 	// Keys say how a row is asked; its template is "{prompt}" if there is none. With chat, and without a template, rows
 	// may have whole conversations as "messages".
 	prompting.Keys
@@ -55,8 +57,13 @@ func (c *Config) complete() {
 // Validate reports everything that is wrong with a completed configuration.
 func (c *Config) Validate() error {
 	faults := c.Faults()
-	if err := CheckDataset(c.Dataset); err != nil {
+	if err := CheckDataset("dataset", c.Dataset); err != nil {
 		faults = append(faults, err)
+	}
+	if c.HeldOut != "" {
+		if err := CheckDataset("held_out", c.HeldOut); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	if err := c.Verifier.validate(); err != nil {
 		faults = append(faults, err)
@@ -86,6 +93,20 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 		return nil, err
 	}
 	return &Env{cfg: cfg, rows: Rows(cfg.Dataset, *cfg.Shuffle, cfg.Seed)}, nil
+}
+
+// HeldOut is options by which the rows that were held out are the dataset.
+func HeldOut(options json.RawMessage) (json.RawMessage, error) {
+	env, err := FromOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	if env.cfg.HeldOut == "" {
+		return nil, errors.New("held_out: the run has no rows that it is not trained on; name a file of such rows in " +
+			"environment.held_out")
+	}
+	env.cfg.Dataset, env.cfg.HeldOut = env.cfg.HeldOut, ""
+	return json.Marshal(env.cfg)
 }
 
 // Policies is the fixed policy that judges, if one does.

@@ -262,7 +262,8 @@ func TestDatasetChanges(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]string{
-		`{}`:                                                                      "dataset: is missing",
+		`{}`: "dataset: is missing",
+		`{"dataset": "a.jsonl", "held_out": "/etc/passwd"}`:                       "held_out: ",
 		`{"dataset": "/etc/passwd"}`:                                              "does not end in .jsonl",
 		`{"dataset": "a.jsonl", "x": 1}`:                                          `unknown field "x"`,
 		`{"dataset": "a.jsonl", "system": "s"}`:                                   "system: is a chat message",

@@ -47,6 +47,15 @@ type Evaluate struct {
 	Seat      string   `json:"seat,omitempty"`       // the agent that the version plays; empty: those that learn
 	Games     int      `json:"games,omitempty"`      // at most, of each evaluation; 0: DefaultEvaluationGames
 	HalfWidth float64  `json:"half_width,omitempty"` // as Evaluation.HalfWidth
+	Keep      int      `json:"keep,omitempty"`       // versions with the highest scores whose adapters stay on disk
+}
+
+// Opponents is whom each version is evaluated against; "" stands for games that have no opponents.
+func (e Evaluate) Opponents() []string {
+	if e.Every > 0 && len(e.Against) == 0 {
+		return []string{""}
+	}
+	return e.Against
 }
 
 // DefaultEvaluationGames is how many games an evaluation has that says nothing else.
@@ -58,6 +67,7 @@ type Evaluation struct {
 	Run     rollout.RunName       `json:"run"` // whose version 0 of this run is; empty: this run is no evaluation
 	Version rollout.PolicyVersion `json:"version,omitempty"`
 	Against string                `json:"against,omitempty"` // who played the others, as it was asked for
+	Seat    string                `json:"seat,omitempty"`    // which agent the version played; empty: those that learn
 	// HalfWidth ends the run as soon as the mean reward is known to so much, with 95 % confidence over all looks, one
 	// after each step; 0: it plays all its steps.
 	HalfWidth float64 `json:"half_width,omitempty"`
