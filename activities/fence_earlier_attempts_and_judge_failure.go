@@ -71,7 +71,7 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 	case code == rollout.CodeWorkerStopped:
 		at.excuse(ctx, at.number)
 		return typed(err)
-	case code == rollout.CodeUnserved, code == rollout.CodeEnvironmentUnavailable:
+	case code == rollout.CodeUnserved, code == rollout.CodeEnvironmentUnavailable, code == rollout.CodePolicyUnavailable:
 		if at.excused == 0 {
 			at.report(code, err, false)
 		}

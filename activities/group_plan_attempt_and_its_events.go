@@ -26,11 +26,13 @@ type GroupPlan struct {
 	Version     rollout.PolicyVersion `json:"policy_version"`
 	Player      string                `json:"player,omitempty"` // what the version is called as a player
 	Refresh     runspec.PolicyRefresh `json:"policy_refresh,omitempty"`
-	Fixed       map[string]string     `json:"fixed,omitempty"`    // models of the fixed policies, by name
-	Opponent    string                `json:"opponent,omitempty"` // player that the run's league drew
-	Sampling    rollout.Sampling      `json:"sampling"`
-	Timeouts    runspec.Timeouts      `json:"timeouts"`
-	LaunchedAt  time.Time             `json:"launched_at"`
+	Fixed       map[string]string     `json:"fixed,omitempty"` // models of the fixed policies on engines, by name
+	// Elsewhere is the fixed policies that no engine serves, by name.
+	Elsewhere  map[string]runspec.FixedPolicy `json:"elsewhere,omitempty"`
+	Opponent   string                         `json:"opponent,omitempty"` // player that the run's league drew
+	Sampling   rollout.Sampling               `json:"sampling"`
+	Timeouts   runspec.Timeouts               `json:"timeouts"`
+	LaunchedAt time.Time                      `json:"launched_at"`
 }
 
 // attempt is one attempt at a game, or at the warm-up that a group's games begin with.

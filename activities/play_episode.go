@@ -48,7 +48,8 @@ func (at *attempt) asPlan() episode.Plan {
 	return episode.Plan{
 		Ref: at.ref, Attempt: at.number, Counted: at.counted, Model: at.plan.Model, Version: at.plan.Version,
 		Player: at.plan.Player,
-		Fixed:  at.plan.Fixed, Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
+		Fixed:  at.plan.Fixed, Elsewhere: at.plan.Elsewhere,
+		Sampling: at.plan.Sampling, Timeouts: at.plan.Timeouts, Seed: at.plan.Seed,
 	}
 }
 

@@ -107,7 +107,7 @@ func (a *Activities) adaptersOf(ctx context.Context, in RestoreInput) []fleet.Ad
 		}
 	}
 	for _, p := range in.Spec.FixedAdapters() {
-		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.Model(in.Spec.Name, in.Spec.Model), Path: p.Path,
+		adapter := fleet.Adapter{Run: in.Spec.Name, Name: p.ServedAs(in.Spec.Name, in.Spec.Model), Path: p.Path,
 			Base: in.Spec.Model, Prefix: in.Spec.Adapters.PathPrefix}
 		if found, err := a.Files.Inspect(ctx, adapter.Prefix, p.Path, in.Spec.Adapters.Rank); err == nil {
 			adapter.Digest = found.Digest

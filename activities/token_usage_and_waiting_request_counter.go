@@ -29,8 +29,11 @@ func (m *usageCounter) start(policy episode.Policy, from *rollout.Checkpoint) {
 	}
 }
 
-// Complete asks the policy.
+// Complete asks the policy. What is asked elsewhere neither waits for engines nor costs their tokens.
 func (m *usageCounter) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	if req.URL != "" {
+		return m.policy.Complete(ctx, req)
+	}
 	m.mu.Lock()
 	if m.waiting == nil {
 		m.waiting = map[*rollout.Request]time.Time{}

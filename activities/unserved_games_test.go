@@ -2,14 +2,18 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
@@ -36,6 +40,44 @@ func TestGameThatNoEngineServesRests(t *testing.T) {
 	}
 }
 
+// A game whose opponent elsewhere stays silent gives its slot back, and no attempt is held against it. An opponent that
+// takes long is no model that engines lack, and its answers are no work of theirs.
+func TestGameWithPolicyElsewhere(t *testing.T) {
+	elsewhere := func(s *stand, p episode.Policy) {
+		s.plan.Environment.Options = json.RawMessage(`{"opponent": "policy:gpt"}`)
+		s.plan.Elsewhere = map[string]runspec.FixedPolicy{"gpt": {Name: "gpt", URL: "https://x/v1", Model: "gpt-x"}}
+		s.acts.Policy = aside{s.acts.Policy, p}
+	}
+	onStandOf(t, "that stays silent", 0, func(s *stand) {
+		elsewhere(s, stranded{15 * time.Second, rollout.CodePolicyUnavailable})
+		err := s.play()
+		wantCode(t, err, rollout.CodePolicyUnavailable, false)
+		if !strings.Contains(err.Error(), "O, played by policy:gpt") || s.buffer.excused != 1 ||
+			s.failure().Usage.Requests != 1 {
+			t.Errorf("%v; %d excused, %+v", err, s.buffer.excused, s.events)
+		}
+	})
+	onStandOf(t, "that takes long", 0, func(s *stand) {
+		elsewhere(s, paced{exec: 12 * time.Second})
+		if err := s.play(); err != nil {
+			t.Fatal(err)
+		}
+		if ep := s.buffer.ended; ep.Usage.Requests != int64(len(ep.Trajectories[0].Turns)) || ep.ModelSec < 24 {
+			t.Errorf("%d turns cost %+v, in %v s", len(ep.Trajectories[0].Turns), ep.Usage, ep.ModelSec)
+		}
+	})
+}
+
+// aside asks elsewhere what has a URL.
+type aside struct{ fleet, elsewhere episode.Policy }
+
+func (p aside) Complete(ctx context.Context, req rollout.Request) (rollout.Completion, error) {
+	if req.URL != "" {
+		return p.elsewhere.Complete(ctx, req)
+	}
+	return p.fleet.Complete(ctx, req)
+}
+
 // A game waits in its slot for a fleet that starts, however long that takes: no attempt fails, and none is told of.
 func TestGameWaitsForAFleetThatStarts(t *testing.T) {
 	onStandOf(t, "for minutes", time.Minute, func(s *stand) {
@@ -50,7 +92,7 @@ func TestGameWaitsForAFleetThatStarts(t *testing.T) {
 	for starts, failed := range map[bool]int{true: 0, false: 1} {
 		onStandOf(t, fmt.Sprintf("for longer than a request may wait: %t", starts), 0, func(s *stand) {
 			s.fleet.starts, s.plan.Timeouts.Phase = starts, rollout.Duration(time.Hour)
-			s.acts.Policy = stranded{time.Minute}
+			s.acts.Policy = stranded{time.Minute, rollout.CodeNoEngine}
 			wantCode(t, s.play(), rollout.CodeNoEngine, false)
 			if told := len(s.events); len(s.buffer.failed) != failed || s.buffer.excused != 1-failed || told != failed {
 				t.Errorf("failed %v, %d excused, %d events", s.buffer.failed, s.buffer.excused, told)
@@ -66,13 +108,16 @@ func TestGameWaitsForAFleetThatStarts(t *testing.T) {
 	})
 }
 
-// stranded waits for an engine, and finds none.
-type stranded struct{ after time.Duration }
+// stranded waits, and then fails.
+type stranded struct {
+	after time.Duration
+	code  rollout.Code
+}
 
 func (p stranded) Complete(ctx context.Context, _ rollout.Request) (rollout.Completion, error) {
 	select {
 	case <-time.After(p.after):
-		return rollout.Completion{}, rollout.Fail(rollout.Retryable, rollout.CodeNoEngine, errors.New("rejected"))
+		return rollout.Completion{}, rollout.Fail(rollout.Retryable, p.code, errors.New("rejected"))
 	case <-ctx.Done():
 		return rollout.Completion{}, ctx.Err()
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/engine/fleet"
 	"github.com/millrace/millrace/internal/engine/share/fleetsync"
 	"github.com/millrace/millrace/internal/engine/share/grouphomes"
+	"github.com/millrace/millrace/internal/game/chatapi"
 	"github.com/millrace/millrace/internal/game/environments"
 	"github.com/millrace/millrace/internal/observe/otel"
 	"github.com/millrace/millrace/internal/observe/prom/processmetrics"
@@ -147,8 +148,8 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Groups:       b.Control,
 		Heartbeats:   b.Control.Temporal,
 		Files:        files,
-		Policy:       b.Otel.TracePolicy(dispatcher),
-		Environments: environments.Builder(engines.clients.Settings.Dial, b.Mail),
+		Policy:       b.Otel.TracePolicy(chatapi.New(dispatcher, engines.clients.Settings, logger)),
+		Environments: environments.Builder(engines.clients.Settings.DialNamed, b.Mail),
 		Emit:         b.Events,
 		Tell:         b.Events,
 		Now:          time.Now,

@@ -33,7 +33,7 @@ const (
 // restCodes are failures of games that cannot be played for now. There may be many: they go behind games that perhaps
 // can.
 var restCodes = []string{string(rollout.CodeUnserved), string(rollout.CodeEnvironmentHung),
-	string(rollout.CodeEnvironmentUnavailable)}
+	string(rollout.CodeEnvironmentUnavailable), string(rollout.CodePolicyUnavailable)}
 
 // options makes the options of a game's activity those of its priority.
 func (p gamePriority) options(options workflow.ActivityOptions) workflow.ActivityOptions {

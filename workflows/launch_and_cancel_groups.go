@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/run/runmachine"
 )
 
@@ -75,8 +76,16 @@ func (r *run) watch(ctx workflow.Context, seq rollout.GroupSeq, group workflow.C
 func (r *run) plan(g runmachine.Group, now time.Time) activities.GroupPlan {
 	spec, ref, v := r.machine.Spec, r.ref(g.Seq), g.Version
 	fixed := map[string]string{} // models of the fixed policies, by name
+	var elsewhere map[string]runspec.FixedPolicy
 	for _, p := range spec.Policies {
-		fixed[p.Name] = p.Model(spec.Name, spec.Model)
+		if p.URL != "" {
+			if elsewhere == nil {
+				elsewhere = map[string]runspec.FixedPolicy{}
+			}
+			elsewhere[p.Name] = p
+			continue
+		}
+		fixed[p.Name] = p.ServedAs(spec.Name, spec.Model)
 	}
 	environment := spec.Environment
 	if version, is := rollout.VersionOfPlayer(g.Opponent); is {
@@ -96,6 +105,7 @@ func (r *run) plan(g runmachine.Group, now time.Time) activities.GroupPlan {
 		Player:      spec.PlayerOf(v),
 		Refresh:     spec.PolicyRefresh,
 		Fixed:       fixed,
+		Elsewhere:   elsewhere,
 		Sampling:    spec.Sampling,
 		Timeouts:    spec.Timeouts,
 		LaunchedAt:  now,

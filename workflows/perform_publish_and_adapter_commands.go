@@ -119,7 +119,7 @@ func (r *run) pin(ctx workflow.Context, p runspec.FixedPolicy) runmachine.Pinned
 	if r.machine.State.Over() {
 		return runmachine.Pinned{}
 	}
-	adapter := r.adapter(runmachine.Adapter{Name: p.Model(r.given.Name, r.machine.Spec.Model), Path: p.Path})
+	adapter := r.adapter(runmachine.Adapter{Name: p.ServedAs(r.given.Name, r.machine.Spec.Model), Path: p.Path})
 	if err := r.bringPinned(ctx, &adapter); err != nil && activities.Final(err) {
 		return runmachine.Pinned{Refused: cause(err)}
 	}

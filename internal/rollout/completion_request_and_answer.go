@@ -17,6 +17,8 @@ type Request struct {
 	Agent   string     `json:"agent"`
 	Phase   string     `json:"phase"`
 	Model   string     `json:"model"` // adapter name, or the base model's name
+	// URL is the base of the chat API that serves the model; empty: the fleet's engines do.
+	URL     string `json:"url,omitempty"`
 	Version PolicyVersion
 	Prompt  string `json:"prompt"`
 	// Messages are the prompt where there are any: the engine puts them into the model's chat template.

@@ -40,6 +40,10 @@ const (
 	CodeEnvironmentUnavailable Code = "environment_unavailable"
 	// An environment elsewhere did not come to where it was, with the same seed and actions.
 	CodeNotDeterministic Code = "environment_not_deterministic"
+	// A fixed policy elsewhere does not answer, or wants patience: the game waits for it.
+	CodePolicyUnavailable Code = "policy_unavailable"
+	// The API of a fixed policy elsewhere refuses the request, and always will.
+	CodePolicyRefuses Code = "policy_refuses"
 	// The program that played the game said that it failed.
 	CodeProgram  Code = "program_failed"
 	CodeScenario Code = "scenario"  // the environment has no scenario for the group

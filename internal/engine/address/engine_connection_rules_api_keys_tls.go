@@ -120,6 +120,14 @@ func (s *ConnectionSettings) Dial(text string) (func(network, address string, c 
 	return s.rules.Dial(text)
 }
 
+// DialNamed is Dial for a URL that a run's spec names. Nobody has judged its host's name yet, so that is judged, too.
+func (s *ConnectionSettings) DialNamed(text string) (func(network, address string, c syscall.RawConn) error, error) {
+	if err := s.rules.Check(text); err != nil {
+		return nil, err
+	}
+	return s.rules.Dial(text)
+}
+
 // TLS is how connections to a URL are secured: by the first entry that matches it. nil: by Go's defaults.
 func (s *ConnectionSettings) TLS(text string) *tls.Config {
 	u, err := url.Parse(text)
@@ -141,15 +149,32 @@ func (s *ConnectionSettings) Key(text string, followed bool) string {
 	if err != nil {
 		return ""
 	}
-	for _, k := range s.current() {
-		if k.engines.matches(u) {
-			return k.key
-		}
+	if key := s.keyInFile(u, false); key != "" {
+		return key
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.everybody || followed || s.listed[text] {
 		return s.defaultKey
+	}
+	return ""
+}
+
+// NamedKey is the API key that the file has for a URL that a run's spec names; empty: none. Lines without http:// or
+// https:// are of engines alone, and so is the default key: a spec must not choose to send a key in the clear.
+func (s *ConnectionSettings) NamedKey(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return s.keyInFile(u, true)
+}
+
+func (s *ConnectionSettings) keyInFile(u *url.URL, byURL bool) string {
+	for _, k := range s.current() {
+		if k.engines.matches(u) && (k.engines.scheme != "" || !byURL) {
+			return k.key
+		}
 	}
 	return ""
 }

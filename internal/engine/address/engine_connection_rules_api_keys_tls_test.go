@@ -56,7 +56,26 @@ func TestKeyGoesWhereItIsMeant(t *testing.T) {
 			if got := a.Key(tt.url, tt.followed); got != tt.want {
 				t.Errorf("key %q, want %q", got, tt.want)
 			}
+			// What is no engine gets no key but that of a URL in the file.
+			if got, want := a.NamedKey(tt.url), map[string]string{"seven": "seven"}[tt.want]; got != want {
+				t.Errorf("named key %q, want %q", got, want)
+			}
 		})
+	}
+}
+
+// A URL that a spec names is judged by its host's name, too, before anything is connected.
+func TestURLOfSpecIsJudged(t *testing.T) {
+	t.Parallel()
+	a, err := NewConnectionSettings(Config{Deny: []string{"*.internal"}}, "", nil, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, ok := range map[string]bool{"https://api.example.com/v1": true, "http://vault.internal/v1": false,
+		"http://169.254.169.254/v1": false, "http://metadata/v1": false} {
+		if _, err := a.DialNamed(url); (err == nil) != ok {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }
 

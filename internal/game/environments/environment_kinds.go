@@ -143,7 +143,8 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 		}
 		if !slices.ContainsFunc(spec.Policies, func(p runspec.FixedPolicy) bool { return p.Name == policy }) {
 			return fmt.Errorf("%s: environment: opponent policy:%s is not among the run's policies; "+
-				"add {name: %s, path: ...} to policies, without path for the base model", name, policy, policy)
+				"add {name: %s, path: ...} to policies, without path for the base model, or with url and model for one elsewhere",
+				name, policy, policy)
 		}
 	}
 	return nil

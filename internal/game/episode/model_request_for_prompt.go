@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 
@@ -16,7 +17,12 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 		sampling.MaxTokens = min(sampling.MaxTokens, prompt.MaxTokens)
 	}
 	model, version := plan.Model, plan.Version
-	if prompt.Policy != "" {
+	elsewhere := plan.Elsewhere[prompt.Policy]
+	switch {
+	case elsewhere.URL != "":
+		// The environment's limit is that of the bare answer, around which a chat model may have words.
+		model, version, sampling.MaxTokens = elsewhere.Model, 0, cmp.Or(elsewhere.MaxTokens, plan.Sampling.MaxTokens)
+	case prompt.Policy != "":
 		model, version = plan.Fixed[prompt.Policy], 0
 	}
 	id := rollout.TurnID{EpisodeRef: plan.Ref, WarmUp: plan.warmUp, Phase: index,
@@ -27,6 +33,7 @@ func request(plan Plan, phase string, index int, prompt Prompt) rollout.Request 
 		Agent:        prompt.Agent,
 		Phase:        phase,
 		Model:        model,
+		URL:          elsewhere.URL,
 		Version:      version,
 		Prompt:       prompt.Text,
 		Messages:     prompt.Messages,

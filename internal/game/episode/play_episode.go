@@ -26,16 +26,18 @@ type Journal interface {
 
 // Plan is what one episode is played with.
 type Plan struct {
-	Ref      rollout.EpisodeRef
-	Attempt  int // 1 for the first; part of every request's id and seed, so that a repeated sample is a new sample
-	Counted  int // attempts of which the game may have been the cause that they ended, this one included
-	Model    string
-	Version  rollout.PolicyVersion
-	Player   string            // what the learner of that version is called where games are compared
-	Fixed    map[string]string // models of fixed policies, by the name that prompts use
-	Sampling rollout.Sampling
-	Timeouts runspec.Timeouts
-	Seed     int64
+	Ref     rollout.EpisodeRef
+	Attempt int // 1 for the first; part of every request's id and seed, so that a repeated sample is a new sample
+	Counted int // attempts of which the game may have been the cause that they ended, this one included
+	Model   string
+	Version rollout.PolicyVersion
+	Player  string            // what the learner of that version is called where games are compared
+	Fixed   map[string]string // models of fixed policies that engines serve, by the name that prompts use
+	// Elsewhere is the fixed policies that no engine serves, by the same name.
+	Elsewhere map[string]runspec.FixedPolicy
+	Sampling  rollout.Sampling
+	Timeouts  runspec.Timeouts
+	Seed      int64
 
 	warmUp bool // it is the warm-up of the group that is played
 }
@@ -201,7 +203,7 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 		return nil
 	}
 	ep := &progress.Episode
-	p.addCost(ep, completions)
+	p.addCost(ep, plan, prompts, completions)
 
 	var outcome Outcome
 	if err := env.call("act", func() (err error) {
@@ -237,23 +239,23 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 	unfit := make([]error, len(prompts))
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range prompts {
-		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" {
+		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" && plan.Elsewhere[name].URL == "" {
 			return nil, nil, rollout.Fail(rollout.Permanent, rollout.CodeNoPolicy,
 				fmt.Errorf("%s is played by policy %q, which the run does not have", prompts[i].Agent, name))
 		}
 	}
 	for i := range prompts {
 		g.Go(func() error {
-			asked := p.Now()
+			began := p.Now()
 			c, err := p.Policy.Complete(ctx, request(plan, phase, index, prompts[i]))
-			if code := rollout.CodeOf(err); awaited != nil && (code == rollout.CodeBadRequest || code == rollout.CodeRefused) {
+			if awaited != nil && refuses(rollout.CodeOf(err)) {
 				unfit[i] = err
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("%s: %w", prompts[i].Agent, err)
+				return fmt.Errorf("%s: %w", asked(prompts[i]), err)
 			}
-			completions[i], took[i] = c, charged(c.Timing, p.Now().Sub(asked))
+			completions[i], took[i] = c, charged(c.Timing, p.Now().Sub(began))
 			return env.over(took[i], fmt.Sprintf(" for %s", prompts[i].Agent))
 		})
 	}
@@ -273,6 +275,19 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 		}
 	}
 	return prompts[:fit], completions[:fit], nil
+}
+
+// refuses reports whether what was asked for is at fault, so that the program that asks shall hear of it.
+func refuses(code rollout.Code) bool {
+	return code == rollout.CodeBadRequest || code == rollout.CodeRefused || code == rollout.CodePolicyRefuses
+}
+
+// asked names who was asked.
+func asked(p Prompt) string {
+	if p.Policy == "" {
+		return p.Agent
+	}
+	return p.Agent + ", played by " + rollout.PlayedByPolicy + p.Policy
 }
 
 // charged is what of a request's time counts for its phase: its execution, not its wait in the queue. What an

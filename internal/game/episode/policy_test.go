@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // pitted is tic-tac-toe whose O is played by a fixed policy; only X is rewarded.
@@ -58,6 +59,36 @@ func TestFixedPoliciesAnswerAndAreNotRecorded(t *testing.T) {
 	_, _, err = p.Play(t.Context(), plan(1), scenario(t), nil)
 	if rollout.KindOf(err) != rollout.Permanent || !strings.Contains(err.Error(), "frozen") {
 		t.Errorf("a policy that the run does not have: %v", err)
+	}
+}
+
+// A policy elsewhere is asked at its URL, for as many tokens as it may have, whatever the environment says of a bare
+// answer; what it costs is none of the engines' work.
+func TestPolicyElsewhere(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[int]int{0: 64, 4096: 4096} {
+		e, b := &engine{}, &book{}
+		p := player(e, b)
+		p.Environment = pitted{board()}
+		against := plan(1)
+		against.Sampling.MaxTokens = 64
+		against.Elsewhere = map[string]runspec.FixedPolicy{"frozen": {URL: "https://x/v1", Model: "gpt-x", MaxTokens: given}}
+		ep, _, err := p.Play(t.Context(), against, scenario(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns := int64(len(ep.Trajectories[0].Turns))
+		for _, req := range e.seen {
+			if req.Agent == "O" && (req.URL != "https://x/v1" || req.Model != "gpt-x" || req.Sampling.MaxTokens != want) {
+				t.Errorf("O was asked %+v", req)
+			}
+			if req.Agent == "X" && (req.URL != "" || req.Model != "t-v3") {
+				t.Errorf("X was asked %+v", req)
+			}
+		}
+		if len(ep.Trajectories) != 1 || ep.Usage.Requests != turns {
+			t.Errorf("%d trajectories, %d requests counted for %d turns", len(ep.Trajectories), ep.Usage.Requests, turns)
+		}
 	}
 }
 

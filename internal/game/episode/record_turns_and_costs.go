@@ -7,12 +7,14 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// addCost adds a phase's cost: sums over its requests, and its critical path, which is its slowest request.
-func (p *Player) addCost(ep *rollout.Episode, completions []rollout.Completion) {
+// addCost adds a phase's cost: sums over its requests to engines, and its critical path, which is its slowest request.
+func (p *Player) addCost(ep *rollout.Episode, plan Plan, prompts []Prompt, completions []rollout.Completion) {
 	var slowest rollout.Timing
 	for i := range completions {
 		c := &completions[i]
-		ep.Usage = ep.Usage.Add(c.Usage())
+		if plan.Elsewhere[prompts[i].Policy].URL == "" {
+			ep.Usage = ep.Usage.Add(c.Usage())
+		}
 		if c.Timing.ExecSec+c.Timing.QueueSec > slowest.ExecSec+slowest.QueueSec {
 			slowest = c.Timing
 		}

@@ -122,7 +122,7 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 		return episode.Outcome{}, errors.New("prompts: the game is over")
 	}
 	if g.Text != nil {
-		return g.end(answers[judge] == yes, true), nil
+		return g.end(judged(answers[judge])), nil
 	}
 	text, ok := answers[agent]
 	if !ok {

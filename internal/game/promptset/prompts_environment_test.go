@@ -178,7 +178,8 @@ func TestJudge(t *testing.T) {
 	if got := env.Policies(); !slices.Equal(got, []string{"critic"}) {
 		t.Errorf("policies %v", got)
 	}
-	for said, want := range map[string]float64{"yes": 1, "no": 0} {
+	// One that is held to no choice may write more, or neither.
+	for said, want := range map[string]float64{"yes": 1, "no": 0, "**Yes.**\n": 1, "Nobody knows, yes": 0} {
 		game := opened(t, env, 0)
 		if _, err := game.Act(map[string]string{agent: "3"}); err != nil || game.Done() {
 			t.Fatalf("done: %v, %v", game.Done(), err)
@@ -195,8 +196,9 @@ func TestJudge(t *testing.T) {
 			"Question: Name a prime.\nReference answer: 2 or 3\nGiven answer: 3\n") {
 			t.Fatalf("%+v, %v", prompts, err)
 		}
-		if _, err := game.Act(map[string]string{judge: said}); err != nil {
-			t.Fatal(err)
+		outcome, err := game.Act(map[string]string{judge: said})
+		if err != nil || outcome.Counts[countUnparsed] > 0 != strings.Contains(said, "knows") {
+			t.Fatalf("%s: %+v, %v", said, outcome, err)
 		}
 		if result, err := game.Result(); err != nil || result.Rewards[agent] != want {
 			t.Errorf("%s: %+v, %v", said, result, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
@@ -114,6 +115,12 @@ func lastNumber(text string) (float64, bool) {
 	}
 	n, err := strconv.ParseFloat(strings.ReplaceAll(all[len(all)-1], ",", ""), 64)
 	return n, err == nil
+}
+
+// judged reads the judge's answer. A model elsewhere is held to no choice, and may write "Yes." for yes.
+func judged(text string) (right, parsed bool) {
+	said := strings.ToLower(strings.TrimFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }))
+	return said == yes, said == yes || said == no
 }
 
 // question asks the judge.

@@ -266,15 +266,20 @@ const (
 	RefreshTurn  PolicyRefresh = "turn"  // at each phase, the newest that serves
 )
 
-// FixedPolicy is a policy that does not learn: an adapter that is never published again, or the base model.
+// FixedPolicy is a policy that does not learn: an adapter that is never published again, the base model, or a model
+// elsewhere, which no engine serves.
 type FixedPolicy struct {
 	Name string `json:"name"`           // as environment options use it
 	Path string `json:"path,omitempty"` // adapter directory, as the engines see it; empty: the base model
+	// URL is the base of the chat API that serves a model elsewhere under the name Model; empty: engines serve it.
+	URL       string `json:"url,omitempty"`
+	Model     string `json:"model,omitempty"`
+	MaxTokens int    `json:"max_tokens,omitempty"` // length of a model's answer elsewhere; 0: Sampling's
 }
 
-// Model is the name under which engines serve the policy for run n, whose base model is base. No version of any run
+// ServedAs is the name under which engines serve the policy for run n, whose base model is base. No version of any run
 // has such a name.
-func (p FixedPolicy) Model(n rollout.RunName, base string) string {
+func (p FixedPolicy) ServedAs(n rollout.RunName, base string) string {
 	if p.Path == "" {
 		return base
 	}
@@ -304,7 +309,7 @@ func (s *Spec) ModelOf(v rollout.PolicyVersion) string {
 	case v > 0:
 		return v.Adapter(s.Name)
 	case s.Adapters.Initial != "":
-		return FixedPolicy{InitialPolicy, s.Adapters.Initial}.Model(s.Name, s.Model)
+		return FixedPolicy{Name: InitialPolicy, Path: s.Adapters.Initial}.ServedAs(s.Name, s.Model)
 	}
 	return s.Model
 }

@@ -53,14 +53,15 @@ func TestAdmissionIsBoundedByStaleness(t *testing.T) {
 // An initial adapter is version 0, one more that engines must have room for, and loaded as fixed policies are.
 func TestInitialAdapter(t *testing.T) {
 	t.Parallel()
-	s := Spec{Name: "go", Model: "base", Policies: []FixedPolicy{{Name: "old", Path: "/adapters/old"}, {Name: "plain"}}}
+	s := Spec{Name: "go", Model: "base", Policies: []FixedPolicy{{Name: "old", Path: "/adapters/old"}, {Name: "plain"},
+		{Name: "gpt", URL: "https://api.example.com/v1", Model: "gpt-x"}}}
 	for _, tt := range []struct {
 		initial, zero string
 		slots         int
 		fixed         []FixedPolicy
 	}{
-		{"", "base", 3, []FixedPolicy{{"old", "/adapters/old"}}},
-		{"/adapters/sft", "go:initial", 4, []FixedPolicy{{"initial", "/adapters/sft"}, {"old", "/adapters/old"}}},
+		{"", "base", 3, []FixedPolicy{s.Policies[0]}},
+		{"/adapters/sft", "go:initial", 4, []FixedPolicy{{Name: "initial", Path: "/adapters/sft"}, s.Policies[0]}},
 	} {
 		s.Adapters.Initial = tt.initial
 		if s.ModelOf(0) != tt.zero || s.ModelOf(3) != "go-v3" || s.Slots() != tt.slots {

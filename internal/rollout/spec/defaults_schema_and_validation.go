@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -117,9 +118,7 @@ func (c *checker) spec(s *runspec.Spec) {
 	if err := s.Name.Validate(); err != nil {
 		c.fail(s.Name != "", "name", "%v", err)
 	}
-	c.fail(strings.ContainsFunc(s.Model, func(r rune) bool { return r <= ' ' || r > '~' }), "model",
-		"%q: a model's name has no spaces and only printable ASCII", s.Model)
-	c.fail(len(s.Model) > maxModelBytes, "model", "a name of %d characters; %d are the most", len(s.Model), maxModelBytes)
+	c.model("model", s.Model)
 	c.group(s.Group)
 	b := s.Buffer
 	c.fail(c.sound("buffer.groups_per_step") && b.Outstanding() > runspec.MaxOutstanding, "buffer.depth",
@@ -153,6 +152,12 @@ func (c *checker) timeouts(t runspec.Timeouts) {
 	c.fail(episode && t.Heartbeat > t.Episode, "timeouts.heartbeat", longer, t.Heartbeat, t.Episode)
 }
 
+func (c *checker) model(at, name string) {
+	c.fail(strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }), at,
+		"%q: a model's name has no spaces and only printable ASCII", name)
+	c.fail(len(name) > maxModelBytes, at, "a name of %d characters; %d are the most", len(name), maxModelBytes)
+}
+
 // policyName keeps names usable in the names of adapters.
 var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
@@ -174,6 +179,7 @@ func (c *checker) policies(s *runspec.Spec) {
 		c.fail(s.Adapters.Initial != "" && p.Name == runspec.InitialPolicy, at+".name",
 			"%q is what adapters.initial is called; name the policy otherwise", p.Name)
 		c.adapter(s, at+".path", p.Path)
+		c.elsewhere(at, p)
 		_, version := rollout.VersionOfPlayer(p.Name)
 		c.fail(s.League.Slots > 0 && version, at+".name", "%q is what a version of the league is called; name it otherwise",
 			p.Name)
@@ -185,6 +191,25 @@ func (c *checker) policies(s *runspec.Spec) {
 		"no opponent in the environment's options is %s: the versions that it keeps would play nowhere",
 		runspec.LeagueOpponent)
 	c.fail(s.League.BotShare > 0 && s.League.Bot == "", "league.bot", "is missing: league.bot_share needs it")
+}
+
+// elsewhere checks how a policy that no engine serves is reached.
+func (c *checker) elsewhere(at string, p runspec.FixedPolicy) {
+	if p.URL == "" {
+		c.fail(p.Model != "", at+".url", "is missing: where model %q is; without model, too, the policy is the base model",
+			p.Model)
+		c.fail(p.MaxTokens > 0 && p.Model == "", at+".max_tokens",
+			"is of a policy with url; sampling.max_tokens holds for others")
+		return
+	}
+	u, err := url.Parse(p.URL)
+	c.fail(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "", at+".url",
+		"is not the base of a chat API, such as https://api.openai.com/v1")
+	c.fail(err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != ""), at+".url",
+		"only scheme, host, port and path belong into it; the API's key stands in the workers' engine_urls.keys_file")
+	c.fail(p.Path != "", at+".path", "the policy has a url, and no engine loads an adapter for it: leave one out")
+	c.fail(p.Model == "", at+".model", "is missing: what the API at url calls the model")
+	c.model(at+".model", p.Model)
 }
 
 // adapter checks the path of an adapter, where there is one.

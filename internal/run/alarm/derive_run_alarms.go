@@ -169,8 +169,8 @@ func modelNotServed(e Evidence) (runstatus.Alarm, bool) {
 func modelsOf(spec runspec.Spec) []string {
 	models := []string{spec.Model}
 	for _, p := range spec.Policies {
-		if p.Path == "" {
-			models = append(models, p.Model(spec.Name, spec.Model))
+		if p.Path == "" && p.URL == "" {
+			models = append(models, p.ServedAs(spec.Name, spec.Model))
 		}
 	}
 	return models

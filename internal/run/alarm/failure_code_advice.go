@@ -24,6 +24,10 @@ func Advice(code rollout.Code, spec runspec.Spec) string {
 		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or fix the environment", t.PhaseLimit())
 	case rollout.CodeEnvironmentUnavailable:
 		return "start the environment's servers, and let them hold as many sessions as games are played; games go on then"
+	case rollout.CodePolicyUnavailable:
+		return "look at the API of the policy elsewhere: its limits, its credit, its own log; games go on when it answers"
+	case rollout.CodePolicyRefuses:
+		return "check url, model and max_tokens of the policy elsewhere, and its line in engine_urls.keys_file of the workers"
 	case rollout.CodeNotDeterministic:
 		return "the environment must draw all chance from the seed of its reset: else no game survives its worker"
 	case rollout.CodeEnvironmentPanic, rollout.CodeScenario, rollout.CodeResult, rollout.CodeBadTurn:
@@ -37,7 +41,8 @@ func Advice(code rollout.Code, spec runspec.Spec) string {
 	case rollout.CodeUnauthorized:
 		return "the engines refuse the key: set MILLRACE_ENGINE_API_KEY for the workers"
 	case rollout.CodeEngineAddress:
-		return "nothing may be sent to the engine's address: see engine_urls in the service configuration"
+		return "nothing may be sent to the address of an engine or a policy elsewhere: see engine_urls in the " +
+			"service configuration"
 	case rollout.CodeNotAnEngine:
 		return "something else listens at an engine's address: millrace engine list, and remove it"
 	case rollout.CodeEngineGone, rollout.CodeEngineDead, rollout.CodeEngineError, rollout.CodeExhausted:

@@ -131,7 +131,7 @@ func (m *Machine) retireAll(next func()) {
 
 func (m *Machine) retireFixed(next func()) {
 	each(m.Spec.FixedAdapters(), func(p runspec.FixedPolicy, next func()) {
-		m.do(Retire{Adapter: p.Model(m.Spec.Name, m.Spec.Model)}, next)
+		m.do(Retire{Adapter: p.ServedAs(m.Spec.Name, m.Spec.Model)}, next)
 	}, next)
 }
 

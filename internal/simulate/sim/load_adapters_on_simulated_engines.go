@@ -55,7 +55,7 @@ func (p *pipeline) load(id runmachine.CommandID, adapter string) runmachine.Resu
 
 // pin brings a fixed policy on the engines. Those that cannot load it now get it from the keeper.
 func (p *pipeline) pin(id runmachine.CommandID, policy runspec.FixedPolicy) runmachine.Result {
-	adapter := policy.Model(p.setup.Name, p.setup.Model)
+	adapter := policy.ServedAs(p.setup.Name, p.setup.Model)
 	p.wanted = append(p.wanted, adapter)
 	return p.begin(&publication{id: id, adapter: adapter, pinned: true, deadline: p.now()})
 }

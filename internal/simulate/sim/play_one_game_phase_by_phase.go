@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/engine/dispatch"
@@ -133,10 +134,14 @@ func (a *game) beginPhase() {
 		a.model = a.modelOf(a.version)
 	}
 	a.ids, a.open = a.ids[:0], a.open[:0]
-	for range phase.Turns {
-		a.ids, a.open = append(a.ids, 0), append(a.open, true)
+	a.missing = 0
+	for i := range phase.Turns {
+		asked := !a.elsewhere(&phase.Turns[i]) // how long others take is not known: they answer at once
+		a.ids, a.open = append(a.ids, 0), append(a.open, asked)
+		if asked {
+			a.missing++
+		}
 	}
-	a.missing = len(phase.Turns)
 	a.slowest, a.slowExec, a.slowQueue, a.longest = -1, 0, 0, 0
 	a.ask()
 }
@@ -168,6 +173,13 @@ func (a *game) ask() {
 	}
 }
 
+// elsewhere reports whether a turn is of a policy that no engine serves.
+func (a *game) elsewhere(t *workload.Turn) bool {
+	return slices.ContainsFunc(a.setup.Policies, func(p runspec.FixedPolicy) bool {
+		return t.Policy != "" && p.Name == t.Policy && p.URL != ""
+	})
+}
+
 // modelOfTurn is what a turn is asked of: the game's version of the learner, or a fixed policy.
 func (a *game) modelOfTurn(t *workload.Turn) string {
 	if t.Policy == "" {
@@ -175,7 +187,7 @@ func (a *game) modelOfTurn(t *workload.Turn) string {
 	}
 	for _, fixed := range a.setup.Policies {
 		if fixed.Name == t.Policy {
-			return fixed.Model(a.setup.Name, a.setup.Spec.Model)
+			return fixed.ServedAs(a.setup.Name, a.setup.Spec.Model)
 		}
 	}
 	return a.model
