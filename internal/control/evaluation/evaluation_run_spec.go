@@ -21,12 +21,16 @@ import (
 
 // Asked is which evaluation somebody wants.
 type Asked struct {
-	Version   rollout.PolicyVersion `json:"version" minimum:"0" doc:"Of the run's policy; 0 is what it began with"`
-	Path      string                `json:"path,omitempty" doc:"The version's adapter, where the run does not know it any more"`
-	Against   string                `json:"against,omitempty" doc:"Who plays the others: a bot, v3 for version 3, policy:NAME of the run's policies"`
-	Seat      string                `json:"seat,omitempty" doc:"Which agent the version plays; those that learn, if not given"`
-	Games     int                   `json:"games" minimum:"1" maximum:"12000" doc:"At most so many, each from a start of its own"`
-	HalfWidth float64               `json:"half_width,omitempty" minimum:"0" doc:"Stop as soon as the mean reward is known to so much, with 95 % confidence over all looks"`
+	Version rollout.PolicyVersion `json:"version" minimum:"0" doc:"Of the run's policy; 0 is what it began with"`
+	Path    string                `json:"path,omitempty" doc:"The version's adapter, where the run does not know it any more"`
+	Against string                `json:"against,omitempty" doc:"Who plays the others: a bot, v3 for version 3, policy:NAME of the run's policies"`
+	// The policy against which it is, where the run has none of that name: a model elsewhere.
+	URL       string  `json:"url,omitempty" doc:"Base of the chat API of policy:NAME, where the run has no such policy"`
+	Model     string  `json:"model,omitempty" doc:"What that API calls the model"`
+	MaxTokens int     `json:"max_tokens,omitempty" minimum:"0" maximum:"131072" doc:"Length of its answers; 0: the run's"`
+	Seat      string  `json:"seat,omitempty" doc:"Which agent the version plays; those that learn, if not given"`
+	Games     int     `json:"games" minimum:"1" maximum:"12000" doc:"At most so many, each from a start of its own"`
+	HalfWidth float64 `json:"half_width,omitempty" minimum:"0" doc:"Stop as soon as the mean reward is known to so much, with 95 % confidence over all looks"`
 }
 
 // MostGames is how many games one may ask for.
@@ -52,23 +56,10 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 	if err != nil {
 		return runspec.Spec{}, err
 	}
-	policies, opponent := run.Policies, environments.EvaluationOpponent(asked.Against)
-	if v, is := rollout.VersionOfPlayer(asked.Against); is {
-		path, err := adapterOf(of, v, "")
-		if err != nil {
-			return runspec.Spec{}, err
-		}
-		policies = []runspec.FixedPolicy{{Name: asked.Against, Path: path}}
-	} else if name, is := strings.CutPrefix(opponent, rollout.PlayedByPolicy); is {
-		at := slices.IndexFunc(run.Policies, func(p runspec.FixedPolicy) bool { return p.Name == name })
-		if at < 0 {
-			return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "against: policy:%s is not among the policies of run %s",
-				name, run.Name.Plain())
-		}
-		policies = run.Policies[at : at+1]
-	} else if opponent == runspec.LeagueOpponent {
-		return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "against: %s is drawn anew for each group; name one "+
-			"opponent: a bot, v3 for version 3, or policy:NAME, of the run's policies", opponent)
+	opponent := environments.EvaluationOpponent(asked.Against)
+	policies, err := opponents(of, asked, opponent)
+	if err != nil {
+		return runspec.Spec{}, err
 	}
 	env, err := environments.Against(run.Environment, opponent, asked.Seat)
 	if err != nil {
@@ -101,6 +92,36 @@ func Spec(of runstatus.RunStatus, asked Asked) (runspec.Spec, error) {
 		return runspec.Spec{}, rollout.Refuse(rollout.Invalid, "%v", err)
 	}
 	return read.Spec, nil
+}
+
+// opponents is the fixed policies that take part: the one that is asked for, or else the run's, which may be judges.
+func opponents(of runstatus.RunStatus, asked Asked, opponent string) ([]runspec.FixedPolicy, error) {
+	run := of.Spec
+	name, isPolicy := strings.CutPrefix(opponent, rollout.PlayedByPolicy)
+	at := slices.IndexFunc(run.Policies, func(p runspec.FixedPolicy) bool { return p.Name == name })
+	v, isVersion := rollout.VersionOfPlayer(asked.Against)
+	given := asked.URL != "" || asked.Model != ""
+	switch {
+	case given && (!isPolicy || isVersion):
+		return nil, rollout.Refuse(rollout.Invalid, "url: it is of a model elsewhere; name that, as in against: policy:gpt")
+	case given && at >= 0:
+		return nil, rollout.Refuse(rollout.Invalid, "url: run %s has a policy %s of its own; name this one otherwise",
+			run.Name.Plain(), name)
+	case given:
+		return []runspec.FixedPolicy{{Name: name, URL: asked.URL, Model: asked.Model, MaxTokens: asked.MaxTokens}}, nil
+	case isVersion:
+		path, err := adapterOf(of, v, "")
+		return []runspec.FixedPolicy{{Name: asked.Against, Path: path}}, err
+	case isPolicy && at < 0:
+		return nil, rollout.Refuse(rollout.Invalid, "against: policy:%s is not among the policies of run %s; of a model "+
+			"elsewhere, say where it is: url and model", name, run.Name.Plain())
+	case isPolicy:
+		return run.Policies[at : at+1], nil
+	case opponent == runspec.LeagueOpponent:
+		return nil, rollout.Refuse(rollout.Invalid, "against: %s is drawn anew for each group; name one opponent: a bot, v3 "+
+			"for version 3, or policy:NAME, of the run's policies", opponent)
+	}
+	return run.Policies, nil
 }
 
 // adapterOf is where the weights of a version are; empty: it is the base model.

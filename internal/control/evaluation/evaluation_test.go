@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/game/specfile"
 	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -46,6 +47,8 @@ func TestSpec(t *testing.T) {
 		{Asked{Version: 0, Against: "v8", Games: 65}, "demo-eval-v0-v8", "/adapters/sft", "policy:v8", 72},
 		{Asked{Version: 3, Against: "policy:frozen", Games: 8, Path: "/adapters/old"}, "demo-eval-v3-policy-frozen",
 			"/adapters/old", "policy:frozen", 8},
+		{Asked{Version: 12, Against: "policy:gpt", URL: "https://x/v1", Model: "gpt-x", MaxTokens: 9, Games: 8},
+			"demo-eval-v12-policy-gpt", "/adapters/demo-v12", "policy:gpt", 8},
 	} {
 		s, err := Spec(of, tt.asked)
 		if err != nil {
@@ -63,9 +66,13 @@ func TestSpec(t *testing.T) {
 				games, s.Evaluation)
 		}
 		seeds[s.Seed] = true
+		elsewhere := runspec.FixedPolicy{Name: "gpt", URL: "https://x/v1", Model: "gpt-x", MaxTokens: 9}
+		if tt.asked.URL != "" && !slices.Equal(s.Policies, []runspec.FixedPolicy{elsewhere}) {
+			t.Errorf("%+v: policies %+v", tt.asked, s.Policies)
+		}
 	}
-	if len(seeds) != 3 {
-		t.Errorf("%d seeds for three opponents", len(seeds))
+	if len(seeds) != 4 {
+		t.Errorf("%d seeds for four opponents", len(seeds))
 	}
 }
 
@@ -136,6 +143,13 @@ func TestBadQuestions(t *testing.T) {
 		{tictactoe, Asked{Version: 11, Against: "random", Games: 8}, "rejected"},
 		{tictactoe, Asked{Version: 12, Against: "v5", Games: 8}, "version 5"},
 		{tictactoe, Asked{Version: 12, Against: "policy:gone", Games: 8}, "policy:gone is not among the policies"},
+		{tictactoe, Asked{Version: 12, Against: "policy:gpt", URL: "https://x/v1", Games: 8},
+			"policies[0].model: is missing"},
+		{tictactoe, Asked{Version: 12, Against: "policy:gpt", Model: "gpt-x", Games: 8}, "policies[0].url: is missing"},
+		{tictactoe, Asked{Version: 12, Against: "policy:frozen", URL: "https://x/v1", Model: "m", Games: 8},
+			"has a policy frozen of its own"},
+		{tictactoe, Asked{Version: 12, Against: "random", URL: "https://x/v1", Model: "m", Games: 8}, "against: policy:gpt"},
+		{tictactoe, Asked{Version: 12, Against: "v8", URL: "https://x/v1", Model: "m", Games: 8}, "against: policy:gpt"},
 		{tictactoe, Asked{Version: 12, Against: "dumb", Games: 8}, "random"},
 		{tictactoe, Asked{Version: 12, Against: "v012", Games: 8}, "v012"},
 		{tictactoe, Asked{Version: 12, Against: "league:past", Games: 8}, "name one opponent"},
@@ -182,13 +196,16 @@ func TestResults(t *testing.T) {
 	of.Policies = append(of.Policies, runstatus.Policy{Version: 10, Path: "/adapters/demo-v10"})
 	elsewhere := played(10, "random", 1, 1, 1, 1)
 	elsewhere.Status.Spec.Evaluation.Seat = "O"
+	another := played(10, "random", 1, 1, 1, 1)
+	another.Status.Spec.Policies = []runspec.FixedPolicy{{Name: "random", URL: "https://x/v1", Model: "gpt-x"}}
 	all := Results([]Played{played(12, "random", 1, 1, 0.5, 1, 9), played(8, "v0", 1, 1), played(8, "random", 0, 1, 0, 1),
-		played(10, "random"), elsewhere}, 1)
+		played(10, "random"), elsewhere, another}, 1)
 	kept := slices.DeleteFunc(slices.Clone(all), func(r Result) bool { return !r.Kept })
 	if len(kept) != 1 || kept[0].Version != 12 || kept[0].Seat != "" {
 		t.Errorf("kept: %+v", kept)
 	}
-	all = slices.DeleteFunc(all, func(r Result) bool { return r.Version == 10 }) // one is not begun, one of another seat
+	// One of version 10 is not begun, one is of another seat, one of another model.
+	all = slices.DeleteFunc(all, func(r Result) bool { return r.Version == 10 })
 	if len(all) != 3 || all[0].Version != 8 || all[0].Difference != nil || all[1].Version != 12 || all[2].Against != "v0" {
 		t.Fatalf("%+v", all)
 	}

@@ -138,7 +138,8 @@ func Confidence(s *runspec.Spec) float64 {
 // comparable reports whether two evaluations have the same starts and the same opponent, a of an earlier version.
 func comparable(a, b *runspec.Spec) bool {
 	return a.Evaluation.Against == b.Evaluation.Against && a.Evaluation.Seat == b.Evaluation.Seat && a.Seed == b.Seed &&
-		string(a.Environment.Options) == string(b.Environment.Options) && a.Evaluation.Version < b.Evaluation.Version
+		string(a.Environment.Options) == string(b.Environment.Options) && slices.Equal(a.Policies, b.Policies) &&
+		a.Evaluation.Version < b.Evaluation.Version
 }
 
 // compare takes the difference from an evaluation of an earlier version, start by start.

@@ -45,7 +45,8 @@ func (s *Server) startEvaluation(ctx context.Context, in *struct {
 	return s.startSpec(ctx, spec)
 }
 
-// askedOtherwise refuses a question that was asked with other games or another half width: it has been answered, or is.
+// askedOtherwise refuses a question that was asked with other games, another half width or another model of the same
+// name: it has been answered, or is.
 func (s *Server) askedOtherwise(ctx context.Context, spec runspec.Spec) error {
 	id, err := s.deps.Store.ID(ctx, spec.Name)
 	if err != nil {
@@ -53,9 +54,9 @@ func (s *Server) askedOtherwise(ctx context.Context, spec runspec.Spec) error {
 	}
 	there, err := s.deps.Store.Status(ctx, id)
 	if err == nil && (there.Spec.Evaluation != spec.Evaluation || there.Spec.Steps != spec.Steps ||
-		there.Spec.Buffer.GroupsPerStep != spec.Buffer.GroupsPerStep) {
-		return rollout.Refuse(rollout.Conflict, "version %d was asked for against %s with other games or another "+
-			"half_width: run %s is %s; to ask anew, delete it first", spec.Evaluation.Version, spec.Evaluation.Against,
+		there.Spec.Buffer.GroupsPerStep != spec.Buffer.GroupsPerStep || !slices.Equal(there.Spec.Policies, spec.Policies)) {
+		return rollout.Refuse(rollout.Conflict, "version %d was asked for against %s with other games, another half_width "+
+			"or another model: run %s is %s; to ask anew, delete it first", spec.Evaluation.Version, spec.Evaluation.Against,
 			spec.Name.Plain(), there.State)
 	}
 	return nil // there is none, or who starts it is told what is wrong

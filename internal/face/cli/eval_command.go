@@ -50,7 +50,7 @@ func newEvalCommand(d Deps) *cobra.Command {
 			if detach {
 				return nil
 			}
-			if err := awaitEnd(ctx, c, name); err != nil {
+			if err := s.awaitEnd(ctx, c, name); err != nil {
 				return err
 			}
 			return s.showEvaluations(ctx, c, path, name)
@@ -58,6 +58,9 @@ func newEvalCommand(d Deps) *cobra.Command {
 	flags := cmd.Flags()
 	flags.Int64Var(&version, "version", -1, "the version that plays; 0: what the run began with; none: show what is known")
 	flags.StringVar(&asked.Against, "against", "", "who plays the others: a bot, v3 for version 3, or policy:NAME")
+	flags.StringVar(&asked.URL, "url", "", "of policy:NAME that the run lacks: the base of its OpenAI-compatible chat API")
+	flags.StringVar(&asked.Model, "model", "", "what that API calls the model")
+	flags.IntVar(&asked.MaxTokens, "max-tokens", 0, "length of its answers (default that of the run's sampling)")
 	flags.StringVar(&asked.Seat, "seat", "", "the agent that the version plays (default those that learn)")
 	flags.IntVar(&asked.Games, "games", 256, "at most so many, rounded up to eight equal parts")
 	flags.Float64Var(&asked.HalfWidth, "half-width", 0, "stop as soon as the mean reward is known to so much")
@@ -67,12 +70,17 @@ func newEvalCommand(d Deps) *cobra.Command {
 	return cmd
 }
 
-// awaitEnd waits until a run is over. One that did not complete is an error, with its reason.
-func awaitEnd(ctx context.Context, c Client, run rollout.RunName) error {
-	for {
-		status, _, err := apiclient.Get[runstatus.RunStatus](ctx, c.Client, apiclient.RunPath(run))
+// awaitEnd waits until a run is over, and tells what needs somebody meanwhile. That it did not complete is an error,
+// with the reason.
+func (s *session) awaitEnd(ctx context.Context, c Client, run rollout.RunName) error {
+	for said := runstatus.AlarmCode(""); ; {
+		status, _, err := apiclient.Get[api.RunView](ctx, c.Client, apiclient.RunPath(run))
 		if err != nil {
 			return err
+		}
+		if len(status.Alarms) > 0 && status.Alarms[0].Code != said {
+			said = status.Alarms[0].Code
+			s.Say("%s: %s; %s", run, status.Alarms[0].Text, status.Alarms[0].Advice)
 		}
 		if status.State.Over() {
 			if status.State != runstatus.RunCompleted {

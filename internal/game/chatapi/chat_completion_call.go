@@ -160,14 +160,11 @@ type unheard struct{ cause error }
 
 func (e *unheard) Error() string { return "no connection, or it broke before an answer came" }
 
-// causeOf is what the log is told; nil: the API has answered.
+// causeOf is what the log is told; nil: the API has answered, if only to refuse.
 func causeOf(err error) error {
 	var silent *unheard
 	if errors.As(err, &silent) {
 		return silent.cause
-	}
-	if rollout.CodeOf(err) == rollout.CodePolicyUnavailable || rollout.CodeOf(err) == rollout.CodeTimeout {
-		return err
 	}
 	return nil
 }
