@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +21,7 @@ import (
 
 // TestEvaluationAgainstModelElsewhere: a version plays a model behind a chat API, through Temporal, Redis and worker
 // processes. The API is overloaded now and then, and a worker is killed in the middle: each game is once in the result,
-// and the key is in no history.
+// and the key is in no history. What must not be reached is not.
 func TestEvaluationAgainstModelElsewhere(t *testing.T) {
 	t.Parallel()
 	const key, games = "sk-of-the-test", 24
@@ -96,4 +97,17 @@ func TestEvaluationAgainstModelElsewhere(t *testing.T) {
 			t.Errorf("the history of %s has the key, or nothing", run)
 		}
 	}
+
+	var inside runstatus.RunStatus
+	if status, said := d.ask("POST", "/v1/runs/rolling/evaluations", `{"version": 0, "against": "policy:inside",
+		"url": "http://169.254.169.254/v1", "model": "m", "games": 1}`, &inside); status >= 300 {
+		t.Fatal(status, said)
+	}
+	d.until("the address to be refused", func() error {
+		if _, said := d.ask("GET", "/v1/runs/"+string(inside.Spec.Name), "", nil); !strings.Contains(said,
+			`"code":"engine_address"`) {
+			return errors.New(said)
+		}
+		return nil
+	})
 }

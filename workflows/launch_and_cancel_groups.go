@@ -75,17 +75,13 @@ func (r *run) watch(ctx workflow.Context, seq rollout.GroupSeq, group workflow.C
 
 func (r *run) plan(g runmachine.Group, now time.Time) activities.GroupPlan {
 	spec, ref, v := r.machine.Spec, r.ref(g.Seq), g.Version
-	fixed := map[string]string{} // models of the fixed policies, by name
-	var elsewhere map[string]runspec.FixedPolicy
+	fixed, elsewhere := map[string]string{}, map[string]runspec.FixedPolicy{} // policies, by name
 	for _, p := range spec.Policies {
 		if p.URL != "" {
-			if elsewhere == nil {
-				elsewhere = map[string]runspec.FixedPolicy{}
-			}
 			elsewhere[p.Name] = p
-			continue
+		} else {
+			fixed[p.Name] = p.ServedAs(spec.Name, spec.Model)
 		}
-		fixed[p.Name] = p.ServedAs(spec.Name, spec.Model)
 	}
 	environment := spec.Environment
 	if version, is := rollout.VersionOfPlayer(g.Opponent); is {

@@ -30,7 +30,7 @@ const (
 	mostBytes    = 1 << 20
 	dialPatience = 10 * time.Second
 	patience     = 20 * time.Second // of all tries of a request, until its game gives its slot to others
-	firstPause   = 250 * time.Millisecond
+	firstPause   = 500 * time.Millisecond
 	lastPause    = 8 * time.Second
 	mostRest     = 10 * time.Minute // that an API may ask for
 )
@@ -124,7 +124,7 @@ func (a *api) complete(ctx context.Context, req *rollout.Request) (rollout.Compl
 	began := time.Now()
 	var timing rollout.Timing
 	var err error
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pause := firstPause / 2; ; pause = min(2*pause, lastPause) {
 		rest := a.rest()
 		if err != nil {
 			rest = max(rest, pause/2+rand.N(pause)) // many games see the same end of an API

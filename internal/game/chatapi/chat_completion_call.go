@@ -60,7 +60,7 @@ func (a *api) post(ctx context.Context, req *rollout.Request) (rollout.Completio
 			a.newer.Store(req.Model, true)
 			continue
 		}
-		if status != http.StatusOK {
+		if status != http.StatusOK || got.Error.Message != "" { // proxies tell of their servers' errors with 200
 			return rollout.Completion{}, a.refusal(status, got.Error.Message)
 		}
 		if bad != nil || len(got.Choices) == 0 {

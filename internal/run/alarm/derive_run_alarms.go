@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/run/alarm/noworker"
 	"github.com/millrace/millrace/internal/scaling/supply"
@@ -148,32 +147,19 @@ func modelNotServed(e Evidence) (runstatus.Alarm, bool) {
 	}
 	slices.Sort(served)
 	served = slices.Compact(served)
-	for _, model := range modelsOf(e.Run.Spec) {
-		if len(served) == 0 || slices.Contains(served, model) {
-			continue
-		}
-		slices.SortStableFunc(served, func(a, b string) int {
-			return cmp.Compare(settings.Distance(model, a), settings.Distance(model, b))
-		})
-		return runstatus.Alarm{
-			Code: runstatus.AlarmModel,
-			Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, units.Few(served, 3)),
-			Advice: "add an engine that serves it (millrace engine add URL), " +
-				"or stop the run and start one with a model that is served",
-		}, true
+	model := e.Run.Spec.Model
+	if len(served) == 0 || slices.Contains(served, model) {
+		return runstatus.Alarm{}, false
 	}
-	return runstatus.Alarm{}, false
-}
-
-// modelsOf is the base models that a run's games ask for: its own, and those of fixed policies without an adapter.
-func modelsOf(spec runspec.Spec) []string {
-	models := []string{spec.Model}
-	for _, p := range spec.Policies {
-		if p.Path == "" && p.URL == "" {
-			models = append(models, p.ServedAs(spec.Name, spec.Model))
-		}
-	}
-	return models
+	slices.SortStableFunc(served, func(a, b string) int {
+		return cmp.Compare(settings.Distance(model, a), settings.Distance(model, b))
+	})
+	return runstatus.Alarm{
+		Code: runstatus.AlarmModel,
+		Text: fmt.Sprintf("model %s is served by no engine; engines serve %s", model, units.Few(served, 3)),
+		Advice: "add an engine that serves it (millrace engine add URL), " +
+			"or stop the run and start one with a model that is served",
+	}, true
 }
 
 // noProgram: games that programs play wait, and none plays.

@@ -90,6 +90,32 @@ func TestWhenGroupsAreComplete(t *testing.T) {
 	}
 }
 
+// opposed are games in which the learner takes 20 s, the opponent 30 s beside it, and then 40 s alone.
+type opposed struct{ madeGames }
+
+func (opposed) Game(rollout.EpisodeRef) workload.Game {
+	learner, opponent := workload.Turn{Prompt: 10, Output: 20}, workload.Turn{Prompt: 10, Output: 30, Policy: "gpt"}
+	alone := opponent
+	alone.Output = 40
+	return workload.Game{Agents: 1, Phases: []workload.Phase{{Turns: []workload.Turn{learner, opponent}},
+		{Turns: []workload.Turn{alone}}}}
+}
+
+// TestPolicyElsewhere: what it decides takes no engine's time.
+func TestPolicyElsewhere(t *testing.T) {
+	t.Parallel()
+	for want, policy := range map[float64]runspec.FixedPolicy{
+		70: {Name: "gpt"}, 20: {Name: "gpt", URL: "https://x/v1", Model: "gpt-x"}} {
+		s := latencyBound(3, 5)
+		s.Policies = []runspec.FixedPolicy{policy}
+		p := play(t, s, Options{Games: opposed{}, NewEngine: secondsOfOutput})
+		wait := p.Input.Records[4].Trainer.Phases[steprecord.PhaseWait]
+		if math.Abs(wait+10-want) > 0.5 { // ten seconds of it pass while the trainer trains
+			t.Errorf("%+v: a step waits for %.1f s, want %g", policy, wait, want)
+		}
+	}
+}
+
 // TestGroupsThatComeToNothing are replaced: those of which too many games fail, and those whose rewards are all equal,
 // where the run wants none of them.
 func TestGroupsThatComeToNothing(t *testing.T) {
