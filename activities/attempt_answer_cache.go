@@ -69,7 +69,7 @@ func (m *answerCache) Complete(ctx context.Context, req rollout.Request) (rollou
 // to another board: its answers have other keys, and are not used.
 func requestKey(turn rollout.TurnID, req rollout.Request) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s%s\x00%v\x00%v\x00%s%q%s", turn, req.URL, req.Model, req.Constraint, req.Sampling, req.Prompt,
+	fmt.Fprintf(h, "%s\x00%s\x00%v\x00%v\x00%s%q%s", turn, req.Model, req.Constraint, req.Sampling, req.Prompt,
 		req.Messages, req.Tools)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

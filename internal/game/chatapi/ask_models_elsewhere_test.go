@@ -70,6 +70,9 @@ func (f *fake) RoundTrip(req *http.Request) (*http.Response, error) {
 	if next.after != "" {
 		w.Header().Set("Retry-After", next.after)
 	}
+	if next.status == http.StatusFound {
+		w.Header().Set("Location", "http://10.0.0.9/admin")
+	}
 	w.WriteHeader(next.status)
 	w.WriteString(next.body)
 	return w.Result(), nil

@@ -23,6 +23,13 @@ const (
 	CountMissing = "orders_missing" // left to the rules: hold, disband, civil disorder, waive
 )
 
+// The counters of fixed policies' orders: one that is held to no constraint may give others than legal ones.
+const (
+	CountOpponentLegal   = "opponents_legal"
+	CountOpponentIllegal = "opponents_illegal"
+	CountOpponentMissing = "opponents_missing"
+)
+
 // game is one game from the fork on, or the warm-up before it.
 type game struct {
 	env         *Env
@@ -119,7 +126,7 @@ func (g *game) asks(p diplomacy.Power) bool { return g.prompted(p) && g.state.Mu
 // prompted reports whether a model plays a power: the learner or a fixed policy.
 func (g *game) prompted(p diplomacy.Power) bool { return g.env.learns[p] || g.env.policy[p] != "" }
 
-// Act plays the phase with the models' answers and the bots' orders. Only the learners' answers are counted.
+// Act plays the phase with the models' answers and the bots' orders.
 func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if g.Done() {
 		return episode.Outcome{}, errors.New("the game is over")
@@ -144,6 +151,10 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 			reading := orderlang.Read(g.state, o, answer)
 			if g.env.learns[p] {
 				count(out.Counts, reading)
+			} else {
+				out.Counts[CountOpponentLegal] += int64(len(reading.Orders))
+				out.Counts[CountOpponentIllegal] += int64(reading.Illegal)
+				out.Counts[CountOpponentMissing] += int64(reading.Missing)
 			}
 			orders[p] = reading.Orders
 		}

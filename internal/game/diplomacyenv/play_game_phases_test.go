@@ -151,7 +151,7 @@ func TestOnlyLearnersAreAskedAndRewarded(t *testing.T) {
 	}
 }
 
-// A power that a fixed policy plays is asked by that policy's name, and neither counted nor rewarded.
+// A power that a fixed policy plays is asked by that policy's name, counted by itself, and not rewarded.
 func TestFixedPoliciesPlayPowers(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, `{"train":["FRANCE"],"opponents":{"GERMANY":"policy:frozen","ITALY":"chaos"},"horizon_years":1}`)
@@ -176,7 +176,8 @@ func TestFixedPoliciesPlayPowers(t *testing.T) {
 			told[p.Agent] = "nonsense"
 		}
 		out, err := g.Act(told)
-		if err != nil || int(out.Counts[CountInvalid]) != learners {
+		if err != nil || int(out.Counts[CountInvalid]) != learners ||
+			out.Counts[CountOpponentIllegal] != int64(len(list)-learners) || out.Counts[CountOpponentLegal] != 0 {
 			t.Errorf("counts %v of %d learners, %v", out.Counts, learners, err)
 		}
 	}

@@ -167,6 +167,9 @@ func (e *Env) game(p position) (*game, error) {
 const (
 	CountLegal   = "moves_legal"
 	CountIllegal = "moves_illegal"
+	// Of a fixed policy that plays O: one that is held to no constraint may answer anything.
+	CountOpponentLegal   = "opponents_legal"
+	CountOpponentIllegal = "opponents_illegal"
 )
 
 var players = [2]string{"X", "O"}
@@ -230,7 +233,6 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 }
 
 // Act marks the square that the player names. An answer that names none, or a marked one, marks the first free square.
-// Moves of learners are counted.
 func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if g.Done() {
 		return episode.Outcome{}, fmt.Errorf("tictactoe: the game is over")
@@ -239,17 +241,17 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if !ok {
 		return episode.Outcome{}, fmt.Errorf("tictactoe: no answer of %s", g.mover())
 	}
-	at, count := parseSquare(answer), CountLegal
-	if at < 0 || g.board[at] != 0 {
-		at, count = slices.Index(g.board[:], 0), CountIllegal
-	}
-	counts := map[string]int64{count: 1}
+	legal, illegal := CountLegal, CountIllegal
 	if g.mover() == "O" && g.policy != "" {
-		counts = nil
+		legal, illegal = CountOpponentLegal, CountOpponentIllegal
+	}
+	at, count := parseSquare(answer), legal
+	if at < 0 || g.board[at] != 0 {
+		at, count = slices.Index(g.board[:], 0), illegal
 	}
 	g.mark(at)
 	g.answer()
-	return episode.Outcome{Counts: counts}, nil
+	return episode.Outcome{Counts: map[string]int64{count: 1}}, nil
 }
 
 func (g *game) Checkpoint() ([]byte, error) {

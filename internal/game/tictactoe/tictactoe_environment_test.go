@@ -239,7 +239,7 @@ func TestPlayedOpeningForks(t *testing.T) {
 	}
 }
 
-// A fixed policy plays O: it is asked for O's moves, which are nobody's turns, earn nothing and are not counted.
+// A fixed policy plays O: it is asked for O's moves, which are nobody's turns, earn nothing and are counted by themselves.
 func TestPolicyOpponent(t *testing.T) {
 	t.Parallel()
 	env, err := FromOptions(json.RawMessage(`{"opponent":"policy:frozen","opening_moves":1}`))
@@ -253,7 +253,7 @@ func TestPolicyOpponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, move := range []string{"a1", "a3", "b1", "b3", "c2", "c3"} { // O has a row at last
+	for _, move := range []string{"nowhere", "a3", "b1", "b3", "c2", "c3"} { // O gets the first square: a1
 		saved, err := g.Checkpoint()
 		if err != nil {
 			t.Fatal(err)
@@ -270,8 +270,12 @@ func TestPolicyOpponent(t *testing.T) {
 			t.Errorf("%s is asked of policy %q, want %q", prompts[0].Agent, prompts[0].Policy, want)
 		}
 		out, err := g.Act(map[string]string{prompts[0].Agent: move})
-		if err != nil || (len(out.Counts) > 0) != (want == "") {
-			t.Errorf("move of %s: counts %v, %v", prompts[0].Agent, out.Counts, err)
+		counter := map[string]string{"": CountLegal, "frozen": CountOpponentLegal}[want]
+		if move == "nowhere" {
+			counter = CountOpponentIllegal
+		}
+		if err != nil || len(out.Counts) != 1 || out.Counts[counter] != 1 {
+			t.Errorf("move of %s: counts %v, want %s; %v", prompts[0].Agent, out.Counts, counter, err)
 		}
 		if g.Done() {
 			break
