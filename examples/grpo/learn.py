@@ -3,7 +3,8 @@
 Games against a random opponent are played by a real vLLM, kept by Millrace, trained on by train.py with LoRA, and published
 back, step after step. Each seed is three runs of equal length at once: the learner, and two controls that cannot learn:
 one whose advantages are dealt to the wrong games, one whose learning rate is 0. The policy learned if the worst
-learner's last games were lost less often than the best control's, their 95 % intervals apart; else the exit status is 1.
+learner's last games were lost less often than the best control's, their 95 % intervals apart, and if in evaluations,
+games that nobody trains on, each learner's last version is above what it began with; else the exit status is 1.
 
 Environment: SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (55), MINUTES for all runs (18), LOSS (dapo), LR (6e-3).
 """
@@ -34,6 +35,8 @@ MODEL = "tiny-qwen3"
 MOST_SEEDS = 5
 WINDOW = 10  # the last steps, on whose games runs are compared
 GROUPS, SAMPLES = 8, 8
+EVALUATED, EVALUATION = 10, 256  # versions from one that is evaluated to the next, and games of each
+OVER, WAIT = ("completed", "failed", "stopped"), 600
 
 
 def wilson(hits: float, n: int) -> tuple[float, float]:
@@ -115,6 +118,7 @@ class Proof:
         self.seconds = 60 * float(os.environ.get("MINUTES", "18"))
         self.loss, self.rate = os.environ.get("LOSS", "dapo"), os.environ.get("LR", "6e-3")
         self.runs: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        self.scores: dict[int, dict[int, dict[str, float]]] = {}  # by seed and version
         self.processes = Processes(out)
 
     def serve(self) -> str:
@@ -128,7 +132,8 @@ class Proof:
         print("starting vLLM", flush=True)
         # vLLM 0.28 on CPUs answers a request for the base model with the adapter of the last slot when others of its batch
         # have adapters. With a slot for every adapter that is ever loaded, and one more, the last stays empty.
-        slots = 1 + len(ARMS) * self.steps * (self.seeds or MOST_SEEDS)
+        evaluated = self.steps // EVALUATED + 1
+        slots = 1 + (len(ARMS) * self.steps + evaluated) * (self.seeds or MOST_SEEDS)
         serve = [str(ROOT / "deploy/conformance/serve.sh"), str(self.venv), str(model), str(engine)]
         vllm = self.processes.start("vllm", serve, NAME=MODEL, MAX_LORAS=str(slots))
         until_up(f"http://127.0.0.1:{engine}/health", vllm, self.out / "vllm.log")
@@ -153,7 +158,10 @@ class Proof:
         trainers, logs = {}, {}
         for arm, flags in ARMS.items():
             name = f"seed{seed}-{arm.replace(' ', '')}"
-            millrace.Client(url).call("POST", "/v1/runs", self.spec(name, seed))
+            spec = self.spec(name, seed)
+            if arm == "learner":
+                spec["evaluate"] = {"every": EVALUATED, "against": ["random"], "games": EVALUATION}
+            millrace.Client(url).call("POST", "/v1/runs", spec)
             logs[arm] = self.out / f"{name}.jsonl"
             logs[arm].unlink(missing_ok=True)
             command = [self.venv / "bin/python", HERE / "train.py", "--url", url, "--run", name, "--model", self.out / "model",
@@ -174,6 +182,24 @@ class Proof:
             if trainers[arm].returncode:
                 text = (self.out / f"seed{seed}-{arm.replace(' ', '')}.log").read_text().splitlines()
                 sys.exit(f"learn: the trainer of {arm}, seed {seed}, failed:\n" + "\n".join(text[-15:]))
+        self.scores[seed] = self.evaluate(url, f"seed{seed}-learner")
+
+    def evaluate(self, url: str, run: str) -> dict[int, dict[str, float]]:
+        """Waits for the evaluations of a run and shows how good its versions are; answers their scores."""
+        print(f"waiting for the evaluations of {run}", flush=True)
+        client, began = millrace.Client(url), time.monotonic()
+        while True:
+            found = client.call("GET", f"/v1/runs/{run}/evaluations")["evaluations"]
+            last = any(one["version"] == self.steps for one in found)
+            if last and all(one["state"] in OVER for one in found):
+                break
+            if time.monotonic() - began > WAIT:
+                sys.exit(f"learn: the evaluations of {run} are not over after {WAIT} s; {self.out}/millrace.log may say why")
+            time.sleep(2)
+        for command in (["run", "curve", run, "--points", "6"], ["eval", run], ["run", "ratings", run, "--players", "7"]):
+            print(f"\n$ millrace {' '.join(command)}", flush=True)
+            subprocess.run([ROOT / ".bin/millrace", *command, "--server", url], check=True)
+        return {one["version"]: one["score"] for one in found if one.get("score")}
 
     def spec(self, name: str, seed: int) -> dict[str, Any]:
         return {
@@ -210,7 +236,13 @@ class Proof:
         whole = all(len(steps) == self.steps for steps in played.values())
         worst = min((low for low, _ in ends["learner"]), default=0.0)
         best = max((high for arm in list(ARMS)[1:] for _, high in ends[arm]), default=1.0)
-        learned = whole and worst > best
+        better = True
+        for seed, scores in sorted(self.scores.items()):
+            first, final = scores[0], scores[self.steps]
+            better &= final["mean"] - final["half"] > first["mean"] + first["half"]
+            print(f"evaluated, seed {seed}: version 0 {first['mean']:.3f} ± {first['half']:.3f}, "
+                  f"version {self.steps} {final['mean']:.3f} ± {final['half']:.3f}")  # fmt: skip
+        learned = whole and worst > best and better
         print(f"worst learner above {worst:.1%}, best control below {best:.1%}: " + (
             "it learns" if learned else "it is not shown that it learns" if whole else "the runs are not complete"))  # fmt: skip
         return learned

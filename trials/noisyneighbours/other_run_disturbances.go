@@ -2,6 +2,7 @@ package noisyneighbours
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,9 +10,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // loadTimeout is the default of adapters.load_timeout: so long a publication waits for an engine that hangs.
@@ -140,6 +143,35 @@ func many(ctx context.Context, n, atATime int, do func(context.Context, int) (ap
 		<-done
 	}
 	return t
+}
+
+// evaluateHealthy has versions of the healthy run itself play beside its training.
+func evaluateHealthy(ctx context.Context, s *site) (note string, err error) {
+	var specs []runspec.Spec
+	for _, against := range []string{"random", "v0"} {
+		started, _, err := apiclient.Send[runstatus.RunStatus](ctx, s.api, http.MethodPost,
+			apiclient.RunPath(healthy)+"/evaluations", evaluation.Asked{Against: against, Games: evaluation.MostGames})
+		if err != nil {
+			return "", err
+		}
+		specs = append(specs, started.Spec)
+	}
+	wait(ctx)
+	finished := 0
+	for _, spec := range specs {
+		account, err := s.store.Account(context.WithoutCancel(ctx), spec.Name)
+		if err != nil {
+			return "", err
+		}
+		finished += len(account.Ready) + int(account.NextStep)*spec.Buffer.GroupsPerStep
+		if err := s.undo(http.MethodPost, apiclient.RunPath(spec.Name)+"/stop"); err != nil {
+			return "", err
+		}
+	}
+	if finished == 0 {
+		return "", errors.New("no game of an evaluation was played on idle engines")
+	}
+	return fmt.Sprintf("%d games of evaluations were played", finished), nil
 }
 
 func manyRuns(ctx context.Context, s *site) (string, error) {
