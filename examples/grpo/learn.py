@@ -158,15 +158,12 @@ class Proof:
         trainers, logs = {}, {}
         for arm, flags in ARMS.items():
             name = f"seed{seed}-{arm.replace(' ', '')}"
-            spec = self.spec(name, seed)
-            if arm == "learner":
-                spec["evaluate"] = {"every": EVALUATED, "against": ["random"], "games": EVALUATION}
-            millrace.Client(url).call("POST", "/v1/runs", spec)
+            millrace.Client(url).call("POST", "/v1/runs", self.spec(name, seed))
             logs[arm] = self.out / f"{name}.jsonl"
             logs[arm].unlink(missing_ok=True)
             command = [self.venv / "bin/python", HERE / "train.py", "--url", url, "--run", name, "--model", self.out / "model",
                        "--loss", self.loss, "--lr", "0" if arm == "rate 0" else self.rate, "--seed", str(seed),
-                       "--log", logs[arm], *flags]
+                       "--log", logs[arm], "--keep-adapters", str(self.steps), *flags]
             trainers[arm] = self.processes.start(name, [str(part) for part in command])
         said = -1
         while any(trainer.poll() is None for trainer in trainers.values()):
@@ -185,13 +182,21 @@ class Proof:
         self.scores[seed] = self.evaluate(url, f"seed{seed}-learner")
 
     def evaluate(self, url: str, run: str) -> dict[int, dict[str, float]]:
-        """Waits for the evaluations of a run and shows how good its versions are; answers their scores."""
-        print(f"waiting for the evaluations of {run}", flush=True)
+        """Has versions of a run that is over evaluated, and shows how good they are; answers their scores.
+
+        While a run trains, its publications are proven by probes, and a vLLM on CPUs dies of these when it plays, too.
+        """
+        print(f"evaluating {run}", flush=True)
         client, began = millrace.Client(url), time.monotonic()
+        for version in [*range(0, self.steps, EVALUATED), self.steps]:
+            question = {"version": version, "against": "random", "games": EVALUATION}
+            if version:
+                (path,) = (self.out / "adapters" / run).glob(f"step{version - 1:06}-*")
+                question["path"] = str(path)
+            client.call("POST", f"/v1/runs/{run}/evaluations", question)
         while True:
             found = client.call("GET", f"/v1/runs/{run}/evaluations")["evaluations"]
-            last = any(one["version"] == self.steps for one in found)
-            if last and all(one["state"] in OVER for one in found):
+            if all(one["state"] in OVER for one in found):
                 break
             if time.monotonic() - began > WAIT:
                 sys.exit(f"learn: the evaluations of {run} are not over after {WAIT} s; {self.out}/millrace.log may say why")

@@ -45,6 +45,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--micro-tokens", type=int, default=16384, help="tokens, with padding, of one forward pass")
     parser.add_argument("--checkpoint", type=pathlib.Path, help="a folder of this trainer's own; it goes on from there")
     parser.add_argument("--log", type=pathlib.Path, help="append a line of JSON for each step to this file")
+    parser.add_argument("--keep-adapters", type=int, default=2, help="retired versions that stay on disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shuffle-advantages", action="store_true", help="a control: nothing can be learned then")
     return parser.parse_args()
@@ -195,7 +196,7 @@ def main() -> None:
             if args.checkpoint:
                 with s.phase("checkpoint"):
                     trainer.save(s.number)
-            run.prune_adapters()
+            run.prune_adapters(args.keep_adapters)
         if args.log:
             with args.log.open("a") as log:
                 log.write(json.dumps(line(s)) + "\n")

@@ -3,6 +3,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -122,6 +123,28 @@ func opponents(of runstatus.RunStatus, asked Asked, opponent string) ([]runspec.
 			"for version 3, or policy:NAME, of the run's policies", opponent)
 	}
 	return run.Policies, nil
+}
+
+// endedLately is how long after a run's end its last version may still be asked for.
+const endedLately = time.Hour
+
+// Due is which evaluations a run's spec wants now: of the newest version that is to be evaluated and, of a run that has
+// completed lately, of its last one.
+func Due(of runstatus.RunStatus, now time.Time) (all []Asked) {
+	e, version := of.Spec.Evaluate, of.PolicyVersion
+	switch {
+	case e.Every <= 0:
+		return nil
+	case of.State == runstatus.RunRunning:
+		version -= version % rollout.PolicyVersion(e.Every)
+	case of.State != runstatus.RunCompleted || now.Sub(of.EndedAt) >= endedLately:
+		return nil
+	}
+	for _, against := range e.Opponents() {
+		all = append(all, Asked{Version: version, Against: against, Seat: e.Seat,
+			Games: cmp.Or(e.Games, runspec.DefaultEvaluationGames), HalfWidth: e.HalfWidth})
+	}
+	return all
 }
 
 // adapterOf is where the weights of a version are; empty: it is the base model.

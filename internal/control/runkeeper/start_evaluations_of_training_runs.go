@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace/millrace/internal/control/evaluation"
 	"github.com/millrace/millrace/internal/rollout"
-	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
@@ -32,17 +31,12 @@ func (k *Keeper) startEvaluations(ctx context.Context) error {
 	ended, err := k.endedOf(ctx, wanting)
 	faults = append(faults, err)
 	for _, run := range slices.Concat(active, ended) {
-		version, due := dueVersion(run, time.Now())
-		if !due {
-			continue
-		}
-		wanting[run.Spec.Name] = true
-		for _, against := range run.Spec.Evaluate.Opponents() {
-			asked := askedOf(run.Spec.Evaluate, version, against)
+		for _, asked := range evaluation.Due(run, time.Now()) {
+			wanting[run.Spec.Name] = true
 			started, err := k.startEvaluation(ctx, run, asked, going[run.Spec.Name])
 			if err != nil {
-				faults = append(faults, fmt.Errorf("version %d of run %s against %s: %w", asked.Version, run.Spec.Name, against,
-					err))
+				faults = append(faults, fmt.Errorf("version %d of run %s against %s: %w", asked.Version, run.Spec.Name,
+					asked.Against, err))
 			}
 			if started {
 				going[run.Spec.Name]++
@@ -70,31 +64,8 @@ func (k *Keeper) endedOf(ctx context.Context, active map[rollout.RunName]bool) (
 	return ended, err
 }
 
-// A completed run's last version is evaluated, too, whichever it is, unless that takes too long to begin.
-const (
-	lookedAtAgain = 32 // ended runs, the newest
-	endedLately   = time.Hour
-)
-
-// dueVersion is the version of a run that is to be evaluated, if one is.
-func dueVersion(run runstatus.RunStatus, now time.Time) (v rollout.PolicyVersion, due bool) {
-	every := rollout.PolicyVersion(run.Spec.Evaluate.Every)
-	switch {
-	case every <= 0:
-		return 0, false
-	case run.State == runstatus.RunRunning:
-		return run.PolicyVersion - run.PolicyVersion%every, true
-	}
-	return run.PolicyVersion, run.State == runstatus.RunCompleted && now.Sub(run.EndedAt) < endedLately
-}
-
-func askedOf(e runspec.Evaluate, v rollout.PolicyVersion, against string) evaluation.Asked {
-	games := e.Games
-	if games == 0 {
-		games = runspec.DefaultEvaluationGames
-	}
-	return evaluation.Asked{Version: v, Against: against, Seat: e.Seat, Games: games, HalfWidth: e.HalfWidth}
-}
+// lookedAtAgain is how many ended runs may have a last version to evaluate, the newest ones.
+const lookedAtAgain = 32
 
 // startEvaluation starts one unless it was there, or enough others go on.
 func (k *Keeper) startEvaluation(ctx context.Context, run runstatus.RunStatus, asked evaluation.Asked, going int) (bool,

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -16,6 +17,7 @@ import (
 // EvaluationList is what the evaluations of a run tell.
 type EvaluationList struct {
 	Evaluations []evaluation.Result `json:"evaluations"`
+	Notes       []string            `json:"notes,omitempty" doc:"Why what the spec wants now cannot be played"`
 }
 
 func (s *Server) registerEvaluations() {
@@ -89,5 +91,11 @@ func (s *Server) listEvaluations(ctx context.Context, in *RunPath) (EvaluationLi
 		}
 		played = append(played, evaluation.Played{Status: run, Steps: steps})
 	}
-	return EvaluationList{evaluation.Results(played, of.Spec.Evaluate.Keep)}, nil
+	list := EvaluationList{Evaluations: evaluation.Results(played, of.Spec.Evaluate.Keep)}
+	for _, asked := range evaluation.Due(of, s.deps.Now()) {
+		if _, err := evaluation.Spec(of, asked); err != nil {
+			list.Notes = append(list.Notes, fmt.Sprintf("version %d is not evaluated: %v", asked.Version, err))
+		}
+	}
+	return list, nil
 }

@@ -31,8 +31,8 @@ func (*playedRuns) Account(context.Context, rollout.RunName) (buffer.Account, er
 
 func (*playedRuns) Status(_ context.Context, run rollout.RunName) (s runstatus.RunStatus, _ error) {
 	file, err := specfile.Read("run", []byte(`{"name":"demo","model":"m","steps":9,"group":{"zero_variance":"drop"},
-		"adapters":{"path_prefix":"/"},"environment":{"kind":"tictactoe","opponent":"random"}}`))
-	s.Spec, s.Spec.Name = file.Spec, run
+		"adapters":{"path_prefix":"/"},"evaluate":{"every":6,"against":["random"]},"environment":{"kind":"tictactoe","opponent":"random"}}`))
+	s.Spec, s.Spec.Name, s.State = file.Spec, run, runstatus.RunRunning
 	if strings.Contains(string(run), "-eval-v9") {
 		s.State = runstatus.RunCompleted
 		s.Spec.Evaluation = runspec.Evaluation{Run: "demo", Version: 9, Against: "random"}
@@ -101,6 +101,9 @@ func TestRatingsOfARun(t *testing.T) {
 	var list api.EvaluationList
 	if get("evaluations", &list); len(list.Evaluations) != 1 || list.Evaluations[0].Version != 9 {
 		t.Errorf("evaluations %+v, want that of version 9", list.Evaluations)
+	}
+	if len(list.Notes) != 1 || !strings.Contains(list.Notes[0], "version 6 is not evaluated: run demo does not know") {
+		t.Errorf("notes %q, want why version 6 is not evaluated", list.Notes)
 	}
 	var r runratings.Ratings
 	get("ratings", &r)

@@ -100,6 +100,9 @@ func (s *session) showEvaluations(ctx context.Context, c Client, path string, on
 	if err != nil {
 		return err
 	}
+	for _, note := range list.Notes {
+		s.Say("note: %s", note)
+	}
 	document := a.Body
 	if only != "" {
 		for _, r := range list.Evaluations {

@@ -43,7 +43,7 @@ func RowOfRun(r *Run) RunRow {
 		Ready: fmt.Sprintf("%.1f", r.ReadyDepth), Failed: fmt.Sprint(r.Attempts.Failed),
 		InFlight: fmt.Sprint(r.Buffer.InFlight), Depth: fmt.Sprint(r.Spec.Buffer.Depth),
 		GroupsPerStep: fmt.Sprint(r.Spec.Buffer.GroupsPerStep), Outstanding: fmt.Sprint(r.Outstanding),
-		Note: cmp.Or(r.Reason, Condition(r.RunStatus)),
+		Note: inCell(cmp.Or(r.Reason, Condition(r.RunStatus))),
 	}
 	if last := r.Last; last != nil {
 		row.StepSec, row.Staleness = Seconds(last.StepSec()), fmt.Sprint(last.Service.StalenessMax)
@@ -54,6 +54,16 @@ func RowOfRun(r *Run) RunRow {
 	}
 	row.Wrong, row.Grade = wrong(r)
 	return row
+}
+
+// inCell is a text that fits a table's cell; of a longer one its beginning, which run show has whole.
+func inCell(text string) string {
+	const most = 120
+	letters := []rune(text)
+	if len(letters) <= most {
+		return text
+	}
+	return strings.TrimSpace(string(letters[:most])) + "..."
 }
 
 // wrong is the run's worst problem, with its level: the one that hides the others.

@@ -180,7 +180,7 @@ func (s *service) document(path string) any {
 		return map[string]any{"waits": []api.Wait{}}
 	case "/v1/runs/demo/evaluations":
 		before := rollout.PolicyVersion(3)
-		return api.EvaluationList{Evaluations: []evaluation.Result{{Run: "demo", State: runstatus.RunCompleted, Version: 7,
+		return api.EvaluationList{Notes: []string{"not evaluated: " + s.reason}, Evaluations: []evaluation.Result{{Run: "demo", State: runstatus.RunCompleted, Version: 7,
 			Against: s.reason, Games: 64, Asked: 64, Score: &stat.Interval{Mean: 0.875, Half: 0.05}, Before: &before,
 			Pairs: 64, Difference: &stat.Interval{Mean: 0.25, Half: 0.125}}}}
 	case "/v1/runs/demo/diagnosis":

@@ -73,7 +73,7 @@ func (s *Site) run(tab string) func(context.Context, *visit) (content, error) {
 		view := pageview.RunOf(in)
 		view.Workflow = s.deps.Workflows.Run(idOf(in.View.RunStatus))
 		if tab == pageview.CurveTab {
-			if view.Evaluations, err = evaluationsOfRun(ctx, v); err != nil {
+			if view.Evaluations, view.Unevaluated, err = evaluationsOfRun(ctx, v); err != nil {
 				return content{}, err
 			}
 		}
@@ -96,14 +96,14 @@ func (s *Site) run(tab string) func(context.Context, *visit) (content, error) {
 	}
 }
 
-// evaluationsOfRun is what evaluations of the run tell.
-func evaluationsOfRun(ctx context.Context, v *visit) (rows []tablerow.EvaluationRow, err error) {
+// evaluationsOfRun is what evaluations of the run tell, and why others cannot be played.
+func evaluationsOfRun(ctx context.Context, v *visit) (rows []tablerow.EvaluationRow, notes []string, err error) {
 	var list api.EvaluationList
 	err = v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run")))+"/evaluations", &list)
 	for _, r := range list.Evaluations {
 		rows = append(rows, tablerow.RowOfEvaluation(r))
 	}
-	return rows, err
+	return rows, list.Notes, err
 }
 
 // gamesOfRun is the games that a visitor asks for.

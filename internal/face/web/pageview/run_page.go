@@ -53,6 +53,7 @@ type Run struct {
 	Games                           GameList
 	Ratings                         *Ratings // nil: no game between different players is known
 	Evaluations                     []tablerow.EvaluationRow
+	Unevaluated                     []string // why versions that the spec wants evaluated are not
 	Settings                        []spec.Setting
 	Workflow                        string // address of its workflow in Temporal's UI; empty: not known
 	Charts
