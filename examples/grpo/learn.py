@@ -182,10 +182,7 @@ class Proof:
         self.scores[seed] = self.evaluate(url, f"seed{seed}-learner")
 
     def evaluate(self, url: str, run: str) -> dict[int, dict[str, float]]:
-        """Has versions of a run that is over evaluated, and shows how good they are; answers their scores.
-
-        While a run trains, its publications are proven by probes, and a vLLM on CPUs dies of these when it plays, too.
-        """
+        """Has versions of a run evaluated, and shows how good they are; answers their scores."""
         print(f"evaluating {run}", flush=True)
         client, began = millrace.Client(url), time.monotonic()
         for version in [*range(0, self.steps, EVALUATED), self.steps]:
