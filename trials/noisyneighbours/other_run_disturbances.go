@@ -150,7 +150,7 @@ func evaluateHealthy(ctx context.Context, s *site) (note string, err error) {
 	var specs []runspec.Spec
 	for _, against := range []string{"random", "v0"} {
 		started, _, err := apiclient.Send[runstatus.RunStatus](ctx, s.api, http.MethodPost,
-			apiclient.RunPath(healthy)+"/evaluations", evaluation.Asked{Against: against, Games: evaluation.MostGames})
+			apiclient.RunPath(healthy)+"/evaluations", evaluation.Asked{Against: against, Games: 256})
 		if err != nil {
 			return "", err
 		}
