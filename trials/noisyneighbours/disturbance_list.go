@@ -25,7 +25,7 @@ func disturbances() []disturbance {
 		{name: "no-model", what: "a run of 2 x 4 x 6 games with a model that nobody serves", disturb: nobodyServes(2, 4, 6)},
 		{name: "misspelt", what: "the same with 2 x 16 x 64 games", disturb: nobodyServes(2, 16, 64)},
 		{name: "fifo", what: "a run that publishes an adapter whose weights are a pipe", disturb: publishPipe},
-		{name: "evaluations", what: "12,000 games of each of two evaluations of the healthy run itself",
+		{name: "evaluations", what: "two evaluations of the healthy run itself, of 256 games each",
 			disturb: evaluateHealthy},
 		{name: "refusing", what: "an engine that answers canaries and refuses games with 400", disturb: misbehaving(refuse)},
 		{name: "long-answers", what: "an engine that answers 20 MB of text and 5,000 tokens", disturb: misbehaving(ramble)},

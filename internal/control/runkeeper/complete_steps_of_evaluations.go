@@ -33,6 +33,11 @@ func (k *Keeper) completeEvaluations(ctx context.Context) error {
 }
 
 func (k *Keeper) completeSteps(ctx context.Context, run runstatus.RunStatus) error {
+	account, err := k.Buffer.Account(ctx, run.Spec.Name)
+	if err != nil {
+		return err
+	}
+	generation := account.Generation // not 0 in a run of a name that came back
 	for step := run.NextStep; int(step) < run.Spec.Steps; step++ {
 		if known, err := k.knowsEnough(ctx, run.Spec, step); err != nil {
 			return err
@@ -40,7 +45,7 @@ func (k *Keeper) completeSteps(ctx context.Context, run runstatus.RunStatus) err
 			_, err := k.Control.Change(ctx, run.Spec.Name, spec.Change{Set: settings.Patch{"steps": int(step)}})
 			return err
 		}
-		_, err := k.Buffer.ClaimRaw(ctx, run.Spec.Name, step, 0, buffer.Share{})
+		_, err := k.Buffer.ClaimRaw(ctx, run.Spec.Name, step, generation, buffer.Share{})
 		switch {
 		case rollout.Refused(err, rollout.NotReady), rollout.Refused(err, rollout.RunOver):
 			return nil
@@ -49,7 +54,8 @@ func (k *Keeper) completeSteps(ctx context.Context, run runstatus.RunStatus) err
 		case err != nil:
 			return err
 		}
-		_, _, err = k.Buffer.Complete(ctx, run.Spec.Name, step, 0, steprecord.StepReport{}, steprecord.FleetView{})
+		_, _, err = k.Buffer.Complete(ctx, run.Spec.Name, step, generation, steprecord.StepReport{},
+			steprecord.FleetView{})
 		if err != nil {
 			return err
 		}

@@ -41,11 +41,13 @@ func TestEvaluationsAreCompleted(t *testing.T) {
 		rewards []float64 // in turn
 		steps   []any
 		done    rollout.Step
+		life    int // of the evaluation's name
 	}{
-		{"all games are wanted", 0, []float64{0, 1}, nil, 4},
-		{"known closely at the second look", 0.25, []float64{0.25, 0.75}, []any{2}, 2},
-		{"never known so closely", 0.01, []float64{0, 1}, nil, 4},
-		{"no rewards differ", 0.25, []float64{1}, nil, 4},
+		{"all games are wanted", 0, []float64{0, 1}, nil, 4, 1},
+		{"asked again after its deletion", 0, []float64{0, 1}, nil, 4, 2},
+		{"known closely at the second look", 0.25, []float64{0.25, 0.75}, []any{2}, 2, 1},
+		{"never known so closely", 0.01, []float64{0, 1}, nil, 4, 1},
+		{"no rewards differ", 0.25, []float64{1}, nil, 4, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +63,13 @@ func TestEvaluationsAreCompleted(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+			}
+			for life := 1; life < tt.life; life++ {
+				ok(store.Open(t.Context(), s))
+				ok(store.Delete(t.Context(), s.Name))
+				id, err := store.ID(t.Context(), s.Name)
+				ok(err)
+				s.Name = id
 			}
 			ok(store.Open(t.Context(), s))
 			workflow := &evaluated{}
@@ -87,7 +96,9 @@ func TestEvaluationsAreCompleted(t *testing.T) {
 					}}})
 				ok(err)
 				if seq == each-1 { // a keeper dies after its claim
-					_, err := store.ClaimRaw(t.Context(), s.Name, 0, 0, buffer.Share{})
+					account, err := store.Account(t.Context(), s.Name)
+					ok(err)
+					_, err = store.ClaimRaw(t.Context(), s.Name, 0, account.Generation, buffer.Share{})
 					ok(err)
 				}
 				if seq%7 == 6 || seq%each == each-1 {
