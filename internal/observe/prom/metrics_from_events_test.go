@@ -39,7 +39,8 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			steprecord.PhaseWait: 4, steprecord.PhaseTrain: 5, "tensorboard": 1,
 		}},
 		Service: steprecord.ServiceView{Version: 5, StalenessInFlightMean: 1, StalenessInBufferMean: 0.5, Depth: 2,
-			GroupsPerStep: 8, Groups: []steprecord.GroupView{{MinVersion: 4}, {MinVersion: 3}}},
+			GroupsPerStep: 8, Groups: []steprecord.GroupView{
+				{MinVersion: 4, Rewards: []float64{1, 0}}, {MinVersion: 3, Rewards: []float64{1, 1}}}},
 	}}
 	first := step
 	first.Record.Step = 0
@@ -59,7 +60,7 @@ func TestEventsBecomeMetrics(t *testing.T) {
 			`millrace_step_phase_seconds_total{phase="train",run="demo"} 5`,
 			`millrace_step_phase_seconds_total{phase="other",run="demo"} 1`,
 			`millrace_policy_lag_versions_sum{run="demo"} 3`,
-			`millrace_buffer_depth_batches{run="demo"} 2`,
+			`millrace_buffer_depth_batches{run="demo"} 2`, `millrace_reward_mean{run="demo"} 0.75`,
 			`millrace_policy_lag_mean_versions{place="in_flight",run="demo"} 1`,
 			`millrace_policy_lag_mean_versions{place="in_buffer",run="demo"} 0.5`,
 		}},

@@ -51,6 +51,7 @@ var fieldMeanings = map[string]string{
 	"own_phases_s": "phases that the trainer named itself", "metrics": "what the trainer reported, such as its loss",
 	"ready_depth": "batches ready at the claim", "buffer_depth": "batches that may be outstanding",
 	"groups_per_step": "groups of a batch", "groups": "groups of this batch", "trajectories": "trajectories in it",
+	"reward_mean":              "mean reward of the step's games",
 	"zero_variance_groups":     "zero-variance groups of the batch",
 	"staleness_min":            "least staleness of the batch",
 	"staleness_max":            "greatest staleness of the batch",
