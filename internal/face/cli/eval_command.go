@@ -103,6 +103,11 @@ func (s *session) showEvaluations(ctx context.Context, c Client, path string, on
 	for _, note := range list.Notes {
 		s.Say("note: %s", note)
 	}
+	for _, r := range list.Evaluations {
+		if r.State == runstatus.RunFailed || r.State == runstatus.RunLost {
+			s.Say("note: %s is %s: %.300s", r.Run, r.State, r.Reason)
+		}
+	}
 	document := a.Body
 	if only != "" {
 		for _, r := range list.Evaluations {
