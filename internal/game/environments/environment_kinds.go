@@ -108,7 +108,7 @@ func Against(e runspec.Environment, opponent, seat string) (runspec.Environment,
 	if opponent == "" {
 		return e, fmt.Errorf("against: say whom: a bot, v3 for an earlier version, or policy:NAME, of the run's policies")
 	}
-	options, err := kind.against(e.Options, opponent, seat)
+	options, err := kind.against(anyOpponent(e.Options), opponent, seat)
 	if err == nil {
 		_, err = kind.build(options)
 	}

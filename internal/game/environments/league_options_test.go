@@ -33,3 +33,17 @@ func TestLeagueOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluationOfLeagueRun: whom the league draws does not matter where one opponent plays all others.
+func TestEvaluationOfLeagueRun(t *testing.T) {
+	t.Parallel()
+	for kind, options := range map[string]string{
+		"tictactoe": `{"opponent":"league:past"}`,
+		"diplomacy": `{"train":["FRANCE","TURKEY"],"opponents":{"RUSSIA":"league:past"}}`,
+	} {
+		env, err := Against(runspec.Environment{Kind: kind, Options: json.RawMessage(options)}, "random", "")
+		if err != nil || env.HasLeague() {
+			t.Errorf("%s is evaluated with %s: %v", kind, env.Options, err)
+		}
+	}
+}
