@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
+	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
 
 // quota refuses more of something than the configuration allows, with the value, the bound and the key that raises it.
@@ -28,17 +30,20 @@ func (s *Server) checkGames(spec runspec.Spec) error {
 	return nil
 }
 
-// checkRuns refuses a run beyond the quota of active runs. A run that exists already is never refused. Servers that
-// start runs at the same moment may exceed the quota by a few.
-func (s *Server) checkRuns(ctx context.Context, name rollout.RunName) error {
+// checkRuns refuses a run beyond the quota of active runs. A run that exists already is never refused, and evaluations
+// take no place of training. Servers that start runs at the same moment may exceed the quota by a few.
+func (s *Server) checkRuns(ctx context.Context, spec runspec.Spec) error {
 	active, err := s.deps.Store.Active(ctx)
 	if err != nil {
 		return err
 	}
 	for _, run := range active {
-		if run.Spec.Name == name {
+		if run.Spec.Name == spec.Name {
 			return nil
 		}
+	}
+	if spec.Evaluation.Run == "" {
+		active = slices.DeleteFunc(active, func(run runstatus.RunStatus) bool { return run.Spec.Evaluation.Run != "" })
 	}
 	if len(active) >= s.bounds().Limits.Runs {
 		return quota("runs that go on", int64(len(active)), int64(s.bounds().Limits.Runs), "runs", "stop one first")

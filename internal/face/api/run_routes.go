@@ -82,7 +82,7 @@ func (s *Server) startSpec(ctx context.Context, spec runspec.Spec) (*startedBody
 	if spec.Name, err = s.deps.Store.ID(ctx, spec.Name); err != nil {
 		return nil, s.fail(ctx, "start run", err)
 	}
-	if err := s.checkRuns(ctx, spec.Name); err != nil {
+	if err := s.checkRuns(ctx, spec); err != nil {
 		return nil, s.fail(ctx, "start run", err)
 	}
 	status, created, err := s.deps.Control.Start(ctx, spec)

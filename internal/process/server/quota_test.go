@@ -41,9 +41,12 @@ func smallSpec(name rollout.RunName) runspec.Spec {
 }
 
 // open makes a run known that is running.
-func (s *served) open(store *buffer.Store, name rollout.RunName) runspec.Spec {
+func (s *served) open(store *buffer.Store, name rollout.RunName, change ...func(*runspec.Spec)) runspec.Spec {
 	s.t.Helper()
 	spec := smallSpec(name)
+	for _, c := range change {
+		c(&spec)
+	}
 	if err := store.Open(s.t.Context(), spec); err != nil {
 		s.t.Fatal(err)
 	}
@@ -204,14 +207,21 @@ func TestQuotasNameWhatRaisesThem(t *testing.T) {
 		"limits.games_per_run")
 	quota(s.want(http.StatusTooManyRequests, "PATCH", "/v1/runs/one", "", `{"group":{"samples":60},"buffer":{"depth":4}}`), "240",
 		"limits.games_per_run")
+	s.open(store, "one-eval-v1-random", func(r *runspec.Spec) { r.Evaluation.Run = "one" })
+	if got, err := s.call("POST", "/v1/runs", "", spec("three", 1, 1, 1)); err != nil ||
+		got.status == http.StatusTooManyRequests {
+		t.Errorf("an evaluation takes a training run's place: %v, %s", err, got.body)
+	}
 	s.open(store, "two")
 	quota(s.want(http.StatusTooManyRequests, "POST", "/v1/runs", "", spec("three", 1, 1, 1)), "2", "limits.runs")
+	quota(s.want(http.StatusTooManyRequests, "POST", "/v1/runs/one/evaluations", "",
+		`{"version":0,"against":"random","games":8}`), "3", "limits.runs")
 	s.want(http.StatusNotFound, "GET", "/v1/runs/three", "", "")
 	s.want(http.StatusOK, "PUT", "/v1/engines/a", "", `{"url":"http://127.0.0.1:1"}`)
 	quota(s.want(http.StatusTooManyRequests, "PUT", "/v1/engines/b", "", `{"url":"http://127.0.0.1:2"}`), "limits.engines")
 
 	metrics := s.want(http.StatusOK, "GET", "/metrics", "", "").body
-	if !strings.Contains(metrics, `millrace_refused_total{reason="quota-exceeded"} 4`) {
+	if !strings.Contains(metrics, `millrace_refused_total{reason="quota-exceeded"} 5`) {
 		t.Error("the refusals are not counted")
 	}
 }
