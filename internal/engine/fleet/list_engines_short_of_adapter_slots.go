@@ -13,7 +13,7 @@ func SlotNotes(engines []enginestate.Engine, slots int) []string {
 	for _, e := range engines {
 		if e.AdapterSlots > 0 && e.AdapterSlots < slots {
 			notes = append(notes, fmt.Sprintf("engine %s holds %d adapters in a batch; this run may use %d at once "+
-				"(buffer.max_staleness + 2, and its fixed policies): start it with --max-loras %d",
+				"(buffer.max_staleness + 2, its fixed policies, and league.slots): start it with --max-loras %d",
 				e.ID, e.AdapterSlots, slots, slots))
 		}
 	}

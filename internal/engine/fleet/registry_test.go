@@ -193,7 +193,8 @@ func TestSlotNotes(t *testing.T) {
 	t.Parallel()
 	engines := []enginestate.Engine{{ID: "a", AdapterSlots: 4}, {ID: "b", AdapterSlots: 6}, {ID: "c"}}
 	notes := fleet.SlotNotes(engines, 6)
-	if len(notes) != 1 || !strings.Contains(notes[0], "engine a") || !strings.Contains(notes[0], "--max-loras 6") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "engine a") || !strings.Contains(notes[0], "--max-loras 6") ||
+		!strings.Contains(notes[0], "league.slots") {
 		t.Errorf("notes %q", notes)
 	}
 }
