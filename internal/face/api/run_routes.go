@@ -117,10 +117,26 @@ func (s *Server) listRuns(ctx context.Context, in *struct {
 	} else {
 		runs, next, err = s.deps.Store.RunsPage(ctx, in.After, in.Limit, covered(ctx))
 	}
-	if !in.All {
-		runs = slices.DeleteFunc(runs, func(run runstatus.RunStatus) bool { return run.Spec.Evaluation.Run != "" })
+	if !in.All && err == nil {
+		runs, err = s.listedByThemselves(ctx, runs)
 	}
 	return RunList{s.visible(ctx, runs), next}, err
+}
+
+// listedByThemselves leaves out evaluations, but not those whose run was deleted: nothing else would show them.
+func (s *Server) listedByThemselves(ctx context.Context, runs []runstatus.RunStatus) ([]runstatus.RunStatus, error) {
+	gone := map[rollout.RunName]bool{"": true}
+	for i := range runs {
+		of := runs[i].Spec.Evaluation.Run
+		if _, known := gone[of]; known {
+			continue
+		}
+		_, err := s.deps.Store.Status(ctx, of)
+		if gone[of] = rollout.Refused(err, rollout.NoSuchRun); err != nil && !gone[of] {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(runs, func(run runstatus.RunStatus) bool { return !gone[run.Spec.Evaluation.Run] }), nil
 }
 
 // fleetWindow is how far back a run's view of its engines looks.

@@ -226,6 +226,21 @@ func TestQuotasNameWhatRaisesThem(t *testing.T) {
 	}
 }
 
+// TestEvaluationsAreListedOfDeletedRunsAlone: those of others are shown with their runs.
+func TestEvaluationsAreListedOfDeletedRunsAlone(t *testing.T) {
+	t.Parallel()
+	s := serveAPI(t, "", nil)
+	store := s.store()
+	s.open(store, "one")
+	for _, of := range []rollout.RunName{"one", "gone"} {
+		s.open(store, of+"-eval-v1-random", func(r *runspec.Spec) { r.Evaluation.Run = of })
+	}
+	got := s.want(http.StatusOK, "GET", "/v1/runs", "", "").body
+	if !strings.Contains(got, `"gone-eval-v1-random"`) || strings.Contains(got, `"one-eval-v1-random"`) {
+		t.Errorf("the list is %s", got)
+	}
+}
+
 // TestStrangersWhoHoldConnectionsKeepNobodyOut: more of them than the server may have open, silent or in the middle of
 // a request whose body never comes, and a client with a token is answered.
 func TestStrangersWhoHoldConnectionsKeepNobodyOut(t *testing.T) {
