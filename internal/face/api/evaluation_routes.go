@@ -57,9 +57,8 @@ func (s *Server) askedOtherwise(ctx context.Context, spec runspec.Spec) error {
 	there, err := s.deps.Store.Status(ctx, id)
 	if err == nil && (there.Spec.Evaluation != spec.Evaluation || there.Spec.Steps != spec.Steps ||
 		there.Spec.Buffer.GroupsPerStep != spec.Buffer.GroupsPerStep || !slices.Equal(there.Spec.Policies, spec.Policies)) {
-		return rollout.Refuse(rollout.Conflict, "version %d was asked for against %s with other games, another half_width "+
-			"or another model: run %s is %s; to ask anew, delete it first", spec.Evaluation.Version, spec.Evaluation.Against,
-			spec.Name.Plain(), there.State)
+		return rollout.Refuse(rollout.Conflict, "version %d was asked for with other games, another half_width or another "+
+			"model: run %s is %s; to ask anew, delete it first", spec.Evaluation.Version, spec.Name.Plain(), there.State)
 	}
 	return nil // there is none, or who starts it is told what is wrong
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
@@ -64,6 +65,9 @@ func (c *Config) Validate() error {
 		if err := CheckDataset("held_out", c.HeldOut); err != nil {
 			faults = append(faults, err)
 		}
+	}
+	if c.HeldOut != "" && filepath.Clean(c.HeldOut) == filepath.Clean(c.Dataset) {
+		faults = append(faults, errors.New("held_out: is the dataset, which the run is trained on"))
 	}
 	if err := c.Verifier.validate(); err != nil {
 		faults = append(faults, err)

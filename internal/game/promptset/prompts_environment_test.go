@@ -266,6 +266,7 @@ func TestBadOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		`{}`: "dataset: is missing",
 		`{"dataset": "a.jsonl", "held_out": "/etc/passwd"}`:                       "held_out: ",
+		`{"dataset": "a.jsonl", "held_out": "./a.jsonl"}`:                         "held_out: is the dataset",
 		`{"dataset": "/etc/passwd"}`:                                              "does not end in .jsonl",
 		`{"dataset": "a.jsonl", "x": 1}`:                                          `unknown field "x"`,
 		`{"dataset": "a.jsonl", "system": "s"}`:                                   "system: is a chat message",

@@ -71,6 +71,9 @@ func (w *verdictWatch) look(ctx context.Context) error {
 	active := map[rollout.RunName]bool{}
 	for _, status := range runs {
 		name := status.Spec.Name
+		if status.Spec.Evaluation.Run != "" {
+			continue // it goes behind, and waits as long as others need the engines
+		}
 		active[name] = true
 		if _, known := w.seen[name]; !known {
 			w.seen[name] = 0
