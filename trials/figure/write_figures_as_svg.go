@@ -28,7 +28,8 @@ const (
 	headHeight  = 96 // title, subtitle, legend and the axis' name
 	footHeight  = 30
 	plotHeight  = 300
-	legendChars = 7.5 // pixels for each letter of a legend
+	legendChars = 6.6 // pixels for each letter of a legend
+	legendRow   = 16
 )
 
 // colours are those of the series on a light and on a dark page.
@@ -59,14 +60,18 @@ func Write(w io.Writer, title string, figures ...Figure) error {
 func (f Figure) draw(d *drawing) error {
 	d.put(`<text class="title" x="14" y="24">%s</text>`, html.EscapeString(f.Title))
 	d.put(`<text class="tick" x="14" y="44">%s</text>`, html.EscapeString(f.Subtitle))
-	at := 14.0
+	at, row := 14.0, 54
 	entry := func(class, name string) {
 		if name == "" {
 			return
 		}
-		d.put(`<rect class="fill c-%s" x="%.0f" y="56" width="12" height="12"/>`, class, at)
-		d.put(`<text x="%.0f" y="66">%s</text>`, at+17, html.EscapeString(name))
-		at += 34 + legendChars*float64(len([]rune(name)))
+		width := 34 + legendChars*float64(len([]rune(name)))
+		if at+width > figureWidth {
+			at, row = 14, row+legendRow
+		}
+		d.put(`<rect class="fill c-%s" x="%.0f" y="%d" width="12" height="12"/>`, class, at, row)
+		d.put(`<text x="%.0f" y="%d">%s</text>`, at+17, row+10, html.EscapeString(name))
+		at += width
 	}
 	number := 0
 	coloured := func(class string) string {
@@ -84,7 +89,7 @@ func (f Figure) draw(d *drawing) error {
 		f.Lines[i].Class = coloured(f.Lines[i].Class)
 		entry(f.Lines[i].Class, f.Lines[i].Name)
 	}
-	d.put(`<text class="tick" x="14" y="88">%s</text>`, html.EscapeString(f.YLabel))
+	d.put(`<text class="tick" x="14" y="95">%s</text>`, html.EscapeString(f.YLabel))
 	d.put(`<text class="tick" text-anchor="end" x="%d" y="%d">%s</text>`, figureWidth-figureRight,
 		headHeight+plotHeight+16, html.EscapeString(f.XLabel))
 	d.put(`<svg x="%d" y="%d" width="%d" height="%d" overflow="visible">`, figureLeft, headHeight,

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,5 +37,26 @@ func TestFiguresAreAFileOfTheirOwn(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in the file", want)
 		}
+	}
+}
+
+// TestLegendIsInTheFigure: what has no room beside the others is in the next row.
+func TestLegendIsInTheFigure(t *testing.T) {
+	t.Parallel()
+	var f figure.Figure
+	f.To, f.Ticks = 8, chart.NumberTicks(0, 8, 8, true)
+	for range 5 {
+		f.Lines = append(f.Lines, chart.PanelLine{Name: strings.Repeat("name ", 6), Points: []chart.Point{{X: 1, Y: 1}}})
+	}
+	var b bytes.Buffer
+	if err := figure.Write(&b, "One", f); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for _, of := range regexp.MustCompile(`<rect class="fill[^>]* y="(\d+)"`).FindAllStringSubmatch(b.String(), -1) {
+		rows[of[1]]++
+	}
+	if len(rows) != 2 || rows["54"] != 3 {
+		t.Errorf("entries by row: %v", rows)
 	}
 }
