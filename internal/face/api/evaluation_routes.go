@@ -92,6 +92,10 @@ func (s *Server) listEvaluations(ctx context.Context, in *RunPath) (EvaluationLi
 	}
 	list := EvaluationList{Evaluations: evaluation.Results(played, of.Spec.Evaluate.Keep)}
 	for _, asked := range evaluation.Due(of, s.deps.Now()) {
+		name := evaluation.Name(of.Spec.Name, asked)
+		if slices.ContainsFunc(runs, func(r runstatus.RunStatus) bool { return r.Spec.Name.Plain() == name }) {
+			continue // its adapter may be forgotten by now
+		}
 		if _, err := evaluation.Spec(of, asked); err != nil {
 			list.Notes = append(list.Notes, fmt.Sprintf("version %d is not evaluated: %v", asked.Version, err))
 		}

@@ -57,10 +57,34 @@ func (*playedRuns) AllSteps(_ context.Context, run rollout.RunName, _ rollout.St
 		Results: steprecord.Results{Orders: map[rollout.Order]int{order: 7}, Reward: stat.OneGroup([]float64{1})}}}}}}, nil
 }
 
-// askRuns asks a server that has these runs.
+// sixEvaluated is the same, with an evaluation of version 6, whose adapter the run has forgotten.
+type sixEvaluated struct{ playedRuns }
+
+func (*sixEvaluated) RunsPage(context.Context, rollout.RunName, int, func(rollout.RunName) bool) (
+	[]runstatus.RunStatus, rollout.RunName, error) {
+	return []runstatus.RunStatus{{Spec: runspec.Spec{Name: "demo-eval-v6-random@2",
+		Evaluation: runspec.Evaluation{Run: "demo", Version: 6, Against: "random"}}}}, "", nil
+}
+
+// TestWhatWasEvaluatedIsNotMissing: nobody is told why a version is not evaluated that is.
+func TestWhatWasEvaluatedIsNotMissing(t *testing.T) {
+	t.Parallel()
+	var list api.EvaluationList
+	askRunsOf(t, &sixEvaluated{}, http.MethodGet, "demo/evaluations", "", http.StatusOK, &list)
+	if len(list.Evaluations) != 1 || len(list.Notes) > 0 {
+		t.Errorf("%d evaluations, notes %q", len(list.Evaluations), list.Notes)
+	}
+}
+
+// askRuns asks a server that has the played runs.
 func askRuns(t *testing.T, method, path, body string, want int, into any) {
 	t.Helper()
-	server, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Store: &playedRuns{}})
+	askRunsOf(t, &playedRuns{}, method, path, body, want, into)
+}
+
+func askRunsOf(t *testing.T, store api.Store, method, path, body string, want int, into any) {
+	t.Helper()
+	server, err := newServer(api.Config{Listen: "127.0.0.1:0"}, api.Deps{Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}
