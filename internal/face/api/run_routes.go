@@ -125,7 +125,11 @@ func (s *Server) listRuns(ctx context.Context, in *struct {
 
 // listedByThemselves leaves out evaluations, but not those whose run was deleted: nothing else would show them.
 func (s *Server) listedByThemselves(ctx context.Context, runs []runstatus.RunStatus) ([]runstatus.RunStatus, error) {
-	gone := map[rollout.RunName]bool{"": true}
+	gone := map[rollout.RunName]bool{}
+	for i := range runs {
+		gone[runs[i].Spec.Name] = false
+	}
+	gone[""] = true // is no evaluation
 	for i := range runs {
 		of := runs[i].Spec.Evaluation.Run
 		if _, known := gone[of]; known {
