@@ -119,9 +119,7 @@ func NotToldFrom(ranking []Result) (versions []rollout.PolicyVersion) {
 // Reward is the mean reward of the games of an evaluation's steps.
 func Reward(steps []steprecord.StepRecord) (reward stat.GroupedMean) {
 	for i := range steps {
-		for _, of := range steps[i].Service.Results {
-			reward = reward.Add(of.Reward)
-		}
+		reward = reward.Add(steps[i].Service.Reward())
 	}
 	return reward
 }

@@ -131,8 +131,8 @@ func (m *Metrics) step(name rollout.RunName, r steprecord.StepRecord) {
 	m.set("policy_lag_mean_versions", r.Service.StalenessInFlightMean, run, "in_flight")
 	m.set("policy_lag_mean_versions", r.Service.StalenessInBufferMean, run, "in_buffer")
 	m.set("buffer_depth_batches", float64(r.Service.Depth), run)
-	if mean, known := r.Service.MeanReward(); known {
-		m.set("reward_mean", mean, run)
+	if reward := r.Service.Reward(); reward.N > 0 {
+		m.set("reward_mean", reward.Mean, run)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -177,11 +177,10 @@ func (v *ServiceView) Played() []VersionResults {
 	return ResultsOf(v.Groups)
 }
 
-// MeanReward is that of all games of the step; none: not known.
-func (v *ServiceView) MeanReward() (mean float64, known bool) {
-	var all stat.GroupedMean
+// Reward is that of all games of the step.
+func (v *ServiceView) Reward() (all stat.GroupedMean) {
 	for _, of := range v.Played() {
 		all = all.Add(of.Reward)
 	}
-	return all.Mean, all.N > 0
+	return all
 }

@@ -48,8 +48,8 @@ func (b StepCompleted) row(r Row) {
 	r["staleness_min"], r["staleness_max"], r["staleness_mean"] = v.StalenessMin, v.StalenessMax, v.StalenessMean
 	r["staleness_in_flight_mean"], r["staleness_in_buffer_mean"] = v.StalenessInFlightMean, v.StalenessInBufferMean
 	r["groups"], r["zero_variance_groups"], r["trajectories"] = len(v.Groups), v.ZeroVarianceGroups, v.Trajectories
-	if mean, known := v.MeanReward(); known {
-		r["reward_mean"] = mean
+	if reward := v.Reward(); reward.N > 0 {
+		r["reward_mean"] = reward.Mean
 	}
 	var used rollout.Usage
 	for _, g := range v.Groups {
