@@ -50,13 +50,14 @@ func (d *devStack) follow(ctx context.Context, spec runspec.Spec) error {
 	if err := d.conclude(ctx, api, spec); err != nil {
 		return err
 	}
-	if status.State != runstatus.RunCompleted && !d.opts.exit {
-		d.env.Say("run %s is %s: %s", spec.Name, status.State, status.Reason)
+	if status.State == runstatus.RunCompleted {
 		return nil
 	}
-	if status.State != runstatus.RunCompleted {
-		return fmt.Errorf("run %s is %s: %s", spec.Name, status.State, status.Reason)
+	ended := fmt.Errorf("run %s is %s: %s", spec.Name, status.State, status.Reason)
+	if d.opts.exit {
+		return ended
 	}
+	d.env.Say("%v", ended) // the services stay up
 	return nil
 }
 

@@ -36,7 +36,7 @@ func content(text, finish string) said {
 	return said{status: http.StatusOK, body: string(body)}
 }
 
-// fake is a chat API that answers one thing after the other, and the last one for ever. Its time is a bubble's.
+// fake is a chat API that answers one thing after the other, and the last one again and again. Its time is a bubble's.
 type fake struct {
 	mu    sync.Mutex
 	say   []said
