@@ -1,6 +1,7 @@
 package buffer_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -229,4 +230,20 @@ func TestAClaimedGroupThatRedisHasLost(t *testing.T) {
 		expect(t, "batch, formed again", seqs(f.claim(0, generation)), []int{2, 3})
 		f.complete(0, generation)
 	})
+}
+
+// TestGroupsThatRedisNeverHeardOf has Redis come back from before groups were launched. Those that the run does not play
+// any more have left, so that a late commit of one is not taken for a new group.
+func TestGroupsThatRedisNeverHeardOf(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	mark := runstatus.Mark{Era: 1, Serial: 9}
+	_, err := f.Repair(f.ctx, run, buffer.Repair{Era: 2, Mark: mark, NextGroup: 3, Playing: []rollout.GroupSeq{2}})
+	f.ok(err)
+	for seq, left := range []bool{true, true, false} {
+		c, err := f.CommitGroup(f.ctx, group(seq, 0))
+		f.ok(err)
+		expect(t, fmt.Sprintf("group %d has left", seq), c.Duplicate && c.Dropped != "", left)
+	}
+	expect(t, "counts", f.counts(), steprecord.BufferCounts{Ready: 1, Dropped: 2})
 }
