@@ -45,6 +45,7 @@ var trainers = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.refused(err, rollout.Fenced)
 		_, _, err = f.Complete(f.ctx, run, 0, rollout.TrainerGeneration(one), report(0), steprecord.FleetView{})
 		f.refused(err, rollout.Fenced)
+		f.refused(f.SetVersion(f.ctx, run, 1, rollout.TrainerGeneration(one)), rollout.Fenced)
 		_, err = f.Claim(f.ctx, run, 0, 3, buffer.Share{}) // a generation never given
 		f.refused(err, rollout.Fenced)
 
