@@ -247,3 +247,28 @@ func TestGroupsThatRedisNeverHeardOf(t *testing.T) {
 	}
 	expect(t, "counts", f.counts(), steprecord.BufferCounts{Ready: 1, Dropped: 2})
 }
+
+// TestRedisForgetsOneCall has Redis lose the latest thing that a trainer was told, with no restart to show it: the
+// process that told it knows.
+func TestRedisForgetsOneCall(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	f.ready(0, 0)
+	var generation int
+	for _, tt := range []struct {
+		name string
+		call func()
+	}{
+		{"attach", func() { generation, _ = f.attach(-1) }},
+		{"claim", func() { f.claim(0, generation) }},
+		{"record", func() { f.complete(0, generation) }},
+	} {
+		before := redistest.ImageOf(t, f.rdb)
+		tt.call()
+		after := redistest.ImageOf(t, f.rdb)
+		before.Restore(t, f.rdb)
+		_, _, err := f.Attach(f.ctx, run, nil)
+		expect(t, tt.name+" is missed", buffer.Unconfirmed(err), true)
+		after.Restore(t, f.rdb)
+	}
+}
