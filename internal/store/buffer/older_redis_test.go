@@ -2,6 +2,7 @@ package buffer_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -271,4 +272,20 @@ func TestRedisForgetsOneCall(t *testing.T) {
 		expect(t, tt.name+" is missed", buffer.Unconfirmed(err), true)
 		after.Restore(t, f.rdb)
 	}
+}
+
+// TestAWorkflowThatIsToldLate learns of a batch when the next one is granted already: that one's groups are still to be
+// told.
+func TestAWorkflowThatIsToldLate(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	generation, _ := f.attach(-1)
+	f.ready(0, 0, 1)
+	f.claim(0, generation)
+	first, _ := f.Unwitnessed(run)
+	f.claim(1, generation)
+	f.ok(f.Witnessed(f.ctx, run, first))
+	mark, _ := f.Unwitnessed(run)
+	told := slices.ContainsFunc(mark.Grants, func(g runstatus.Grant) bool { return g.Step == 1 && len(g.Seqs) == 1 })
+	expect(t, "the batch of step 1 is still to be told", told, true)
 }
