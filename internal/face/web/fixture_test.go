@@ -43,6 +43,7 @@ const hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31mre
 // service is an API with one run, as the page sees it.
 type service struct {
 	unscaled bool // no worker has a configuration of scaling
+	gone     bool // no game is kept
 	mu       sync.Mutex
 	run      string // its name
 	token    string // of an operator; empty: nobody needs one
@@ -189,10 +190,13 @@ func (s *service) document(path string) any {
 				Command: "millrace engine add URL"}}}
 	case "/v1/runs/demo/games":
 		return gamelist.Page{Total: 1, Games: []gamelist.Game{{Name: "demo/1/0", Group: 1, State: gamelist.Finished,
-			Kept: true, Reward: &reward, Rewards: map[string]float64{"FRANCE": reward}, Attempts: 2, Code: "timeout",
+			GroupState: "trained", Kept: !s.gone, Reward: &reward, Rewards: map[string]float64{"FRANCE": reward}, Attempts: 2, Code: "timeout",
 			Failure:  s.reason,
 			Failures: []gamelist.FailedAttempt{{Attempt: 1, At: began, Code: "timeout", Failure: s.reason}}}}}
 	case "/v1/runs/demo/games/1/0":
+		if s.gone {
+			return nil
+		}
 		return savedGame()
 	case "/v1/runs/demo/games/1/0/turns":
 		return gamelist.Turns{Game: "demo/1/0", Agents: []gamelist.AgentView{{Agent: "FRANCE", Turns: 1, Reward: reward,

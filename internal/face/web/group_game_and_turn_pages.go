@@ -87,8 +87,12 @@ func (s *Site) group(ctx context.Context, v *visit) (content, error) {
 			return content{}, err
 		}
 	}
-	return content{template: "group", title: fmt.Sprintf("group %d", ref.Seq), crumbs: crumbsOf(v, ref.Run),
-		data: pageview.GroupOf(ref.Run, ref.Seq, games, turns)}, nil
+	view := pageview.GroupOf(ref.Run, ref.Seq, games, turns)
+	if !view.Kept {
+		_, _, err := readGame(ctx, v, ref)
+		view.Missing, _ = missing(err)
+	}
+	return content{template: "group", title: fmt.Sprintf("group %d", ref.Seq), crumbs: crumbsOf(v, ref.Run), data: view}, nil
 }
 
 func (s *Site) game(ctx context.Context, v *visit) (content, error) {

@@ -80,6 +80,18 @@ func TestFleetPage(t *testing.T) {
 	}
 }
 
+// A group whose games are gone says what would have kept them, and links to none of them.
+func TestGroupWithoutGames(t *testing.T) {
+	t.Parallel()
+	s := newService(1)
+	s.gone = true
+	body := get(t, site(t, s), "/runs/demo/groups/1")
+	if !strings.Contains(body, "cannot be shown: there is nothing at /v1/runs/demo/games/1/0.") ||
+		strings.Contains(body, "games/1/0\"") {
+		t.Errorf("the group's page: %s", body)
+	}
+}
+
 // An engine's page says what each of its adapters is used for, by all runs together.
 func TestAdaptersHaveTheirUses(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ type Whereabouts struct {
 	Code    rollout.Code     // why it was dropped
 	Step    *rollout.Step    // that it was trained on in; nil: not, or no longer known
 	Highest rollout.GroupSeq // highest group number heard of
+	Next    rollout.Step     // the first that is not completed
 }
 
 // GroupState is where a group is.
@@ -39,7 +40,8 @@ func (s *Store) Whereabouts(ctx context.Context, ref rollout.GroupRef) (Whereabo
 	if err != nil {
 		return Whereabouts{}, fmt.Errorf("look for group %s: %w", ref, err)
 	}
-	w := Whereabouts{State: GroupState(r.str(1)), Code: rollout.Code(r.str(2)), Highest: rollout.GroupSeq(r.int(3))}
+	w := Whereabouts{State: GroupState(r.str(1)), Code: rollout.Code(r.str(2)), Highest: rollout.GroupSeq(r.int(3)),
+		Next: rollout.Step(r.int(5))}
 	if w.State == GroupTrained {
 		w.Step, err = s.trainedIn(ctx, ref, rollout.Step(r.int(4)))
 	}
@@ -98,7 +100,8 @@ func (w Whereabouts) gone(ref rollout.EpisodeRef) string {
 		if w.Step == nil {
 			return fmt.Sprintf("group %d was trained on, and is past retain_steps", ref.Seq)
 		}
-		return fmt.Sprintf("group %d was trained on in step %d, and is past retain_steps", ref.Seq, *w.Step)
+		return fmt.Sprintf("group %d was trained on in step %d; a retain_steps of %d or more would keep it", ref.Seq, *w.Step,
+			w.Next-*w.Step)
 	case GroupDropped:
 		return fmt.Sprintf("group %d was given up: %s", ref.Seq, w.Code)
 	}

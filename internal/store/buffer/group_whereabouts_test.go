@@ -36,7 +36,7 @@ func TestWhyNoGameIsKept(t *testing.T) {
 		f.ok(f.Start(f.ctx, ref(4)))
 		f.queue(5, 5)
 		f.ok(f.Discard(f.ctx, ref(5), "timeout"))
-		why(0, "group 0 was trained on in step 0, and is past retain_steps")
+		why(0, "group 0 was trained on in step 0; a retain_steps of 2 or more would keep it")
 		why(1, "group 1 is completed without it")
 		why(2, "group 2 is ready without it")
 		why(3, "group 3 is queued, none of its games has begun")

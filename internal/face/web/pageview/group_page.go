@@ -13,12 +13,13 @@ import (
 
 // Group is the page of a group: its games side by side.
 type Group struct {
-	Run    string
-	Seq    rollout.GroupSeq
-	State  string
-	Kept   bool // phases and turns of a game can be shown
-	Games  []GameRow
-	Agents []string
+	Run     string
+	Seq     rollout.GroupSeq
+	State   string
+	Kept    bool   // phases and turns of a game can be shown
+	Missing string // why they cannot
+	Games   []GameRow
+	Agents  []string
 }
 
 // GameRow is one game of a group.
