@@ -82,7 +82,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause, over 
 	}
 	r.Verdict = verdictOf(r.Findings, r.Steps)
 	if r.Verdict == VerdictNoAnswer {
-		r.Missing = append(r.Missing, fmt.Sprintf("%d more steps", tooFew-r.Steps))
+		r.Missing = append(r.Missing, units.Counted(tooFew-r.Steps, "more step"))
 	}
 	r.Summary = summary(r, m.starving())
 	price := 0.0
@@ -161,7 +161,7 @@ func summary(r Report, starving bool) string {
 	case len(r.Findings) > 0:
 		return r.Findings[0].Text
 	case r.Verdict == VerdictNoAnswer:
-		return fmt.Sprintf("Not enough evidence: %d of the %d steps that it takes.", r.Steps, tooFew)
+		return fmt.Sprintf("Of the %d steps that a diagnosis takes there are %d.", tooFew, r.Steps)
 	}
 	return fmt.Sprintf("No problem found: a step takes %s, %s of it waiting%s. %s.", units.Seconds(r.Regime.StepSec),
 		units.Percent(1-r.Regime.ComputeSec/r.Regime.StepSec), longPhase(r.Levels), usefulText(r.Ledger))
