@@ -64,7 +64,7 @@ func (a *Activities) LoadAdapter(ctx context.Context, in LoadInput) (LoadResult,
 		Key: fmt.Sprintf("%s/%s/load", in.Adapter.Name, in.Engine), Body: body,
 	})
 	if err = cmp.Or(err, told); err != nil {
-		return LoadResult{}, typed(fmt.Errorf("load %s on %s: %w", in.Adapter.Name, in.Engine, err))
+		return LoadResult{}, typed(err) // it names engine and adapter
 	}
 	return LoadResult{Sec: sec}, nil
 }

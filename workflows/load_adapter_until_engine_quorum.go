@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/engine/fleet"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
@@ -136,23 +137,31 @@ func (l *loads) outcome() error {
 	if len(l.seconds) >= max(l.enough, 1) {
 		return nil
 	}
-	var texts []string
+	var causes []string
+	engines := map[string][]string{} // by cause
 	var code rollout.Code
 	for _, engine := range l.asked {
-		err := l.failed[engine]
-		switch {
-		case l.pending(engine):
-			texts = append(texts, fmt.Sprintf("engine %s has not loaded it yet", engine))
-		case err != nil:
-			texts = append(texts, cause(err))
+		why := "has not loaded it yet"
+		if err := l.failed[engine]; err != nil {
+			why = strings.TrimPrefix(cause(err), fmt.Sprintf("engine %s: ", engine))
 			if code == "" || code == rollout.CodeAdapterConflict { // a conflict only if there is nothing else
 				code = activities.Code(err)
 			}
+		} else if !l.pending(engine) {
+			continue
 		}
+		if engines[why] == nil {
+			causes = append(causes, why)
+		}
+		engines[why] = append(engines[why], string(engine))
 	}
 	const shown = 3
-	if more := len(texts) - shown; more > 0 {
-		texts = append(texts[:shown], fmt.Sprintf("and %d more engines", more))
+	var texts []string
+	for _, why := range causes[:min(shown, len(causes))] {
+		texts = append(texts, fmt.Sprintf("engine %s: %s", units.Few(engines[why], shown), why))
+	}
+	if more := len(causes) - shown; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more causes", more))
 	}
 	text := strings.Join(texts, "; ")
 	if l.condemned() {

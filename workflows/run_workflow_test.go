@@ -118,7 +118,7 @@ func (f *memoryFleet) Load(ctx context.Context, e rollout.EngineID, a fleet.Adap
 	for _, key := range []string{a.Path, string(e) + a.Path} {
 		if err := f.bad[key]; err != nil {
 			f.ready = slices.DeleteFunc(f.ready, func(id rollout.EngineID) bool { return id == e && e == f.dies })
-			return 0, err
+			return 0, fmt.Errorf("engine %s: %w", e, err)
 		}
 	}
 	f.loaded = append(f.loaded, string(e)+" "+a.Name)
@@ -398,8 +398,9 @@ func TestBadFixedPolicyEndsTheRun(t *testing.T) {
 	w.spec.Policies = []runspec.FixedPolicy{{Name: "frozen", Path: "/adapters/bad"}}
 	w.fleet.bad["/adapters/bad"] = rollout.Fail(rollout.Permanent, "bad_adapter", errors.New("use_dora is true"))
 	w.start()
-	if status := w.result(); status.State != runstatus.RunFailed || !strings.Contains(status.Reason, "use_dora") {
-		t.Errorf("ended %s (%s)", status.State, status.Reason)
+	const want = "policy frozen: engine e1, e2: bad_adapter: use_dora is true" // one cause is told once, with its engines
+	if status := w.result(); status.State != runstatus.RunFailed || status.Reason != want {
+		t.Errorf("ended %s (%s), want %q", status.State, status.Reason, want)
 	}
 }
 
