@@ -102,7 +102,7 @@ func TestWaitsHaveOwners(t *testing.T) {
 				Last: "index out of range"}},
 				FailingSince: time.Now().Add(-10 * time.Minute)}
 			w.counts.InFlight = 2
-		}, "success: run (every game fails: panic 31 times in 10 min, last: index out of range; " +
+		}, "success: run (every game fails: panic 31 times in a row, the first 10 min ago, last: index out of range; " +
 			"this is a fault of Millrace: the worker's log has it; please report it; see: millrace events " +
 			"demo --code panic); " +
 			"games: 2 groups in flight"},

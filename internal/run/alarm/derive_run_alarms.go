@@ -76,7 +76,7 @@ func stalled(e Evidence) (runstatus.Alarm, bool) {
 	return runstatus.Alarm{Code: runstatus.AlarmStalled, Since: since,
 		Text: fmt.Sprintf("the trainer waits for step %d, and no game has ended for %s; one may take %v",
 			e.Trainer.Step, noworker.Span(e.Now.Sub(since)), most),
-		Advice: fmt.Sprintf("see what it waits for: millrace run waits %s; then the workers' logs and their Temporal",
+		Advice: fmt.Sprintf("see what it waits for: millrace run show %s; then the workers' logs and their Temporal",
 			e.Run.Spec.Name.Plain())}, still
 }
 
@@ -184,7 +184,7 @@ func gamesFail(e Evidence) (runstatus.Alarm, bool) {
 	}
 	return runstatus.Alarm{
 		Code: runstatus.AlarmGamesFail, Since: e.Attempts.FailingSince,
-		Text: fmt.Sprintf("every game fails: %s %d times in %s, last: %s",
+		Text: fmt.Sprintf("every game fails: %s %d times in a row, the first %s ago, last: %s",
 			worst.Code, worst.InRow, noworker.Span(e.Now.Sub(e.Attempts.FailingSince)), worst.Last),
 		Advice: advice(worst.Code, e.Run.Spec),
 	}, true
