@@ -80,7 +80,7 @@ func (s *session) startCommand() *cobra.Command {
 				s.Say("run %s was there already, with the same spec; it is %s at step %d", name, status.State, status.NextStep)
 			}
 			if watch {
-				_, err := s.watch(cmd.Context(), c, name)
+				_, err := s.watch(cmd.Context(), c, name, patience)
 				return err
 			}
 			return s.showStatus(a, status)
@@ -196,7 +196,7 @@ func (s *session) watchCommand() *cobra.Command {
 			if s.format == "yaml" {
 				return Usage("watch writes a table, or a line of JSON per view: use -o json")
 			}
-			_, err := s.watch(ctx, c, run)
+			_, err := s.watch(ctx, c, run, patience)
 			return err
 		})
 	return withLines(cmd)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,15 +22,18 @@ import (
 // quietFor is the least time between two lines about the same step.
 const quietFor = 4 * time.Second
 
-// Watch writes a run's progress to w, a line when something changes, until the run is over. It returns the last status.
+// Watch writes a run's progress to w, a line when something changes, until the run is over, however long the service
+// does not answer meanwhile. It returns the last status.
 func (c Client) Watch(ctx context.Context, run rollout.RunName, w io.Writer) (runstatus.RunStatus, error) {
 	s := &session{Deps: Deps{Stdout: w, Stderr: w}}
-	return s.watch(ctx, c, run)
+	return s.watch(ctx, c, run, math.MaxInt64)
 }
 
-func (s *session) watch(ctx context.Context, c Client, run rollout.RunName) (last runstatus.RunStatus, err error) {
+func (s *session) watch(
+	ctx context.Context, c Client, run rollout.RunName, most time.Duration,
+) (last runstatus.RunStatus, err error) {
 	p := &progress{}
-	err = s.poll(ctx, pollEvery, s.outage(patience), func(ctx context.Context) (bool, error) {
+	err = s.poll(ctx, pollEvery, s.outage(most), func(ctx context.Context) (bool, error) {
 		v, a, err := c.run(ctx, run)
 		if err != nil {
 			return false, err

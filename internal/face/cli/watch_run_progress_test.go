@@ -3,8 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/tablerow"
@@ -101,3 +105,33 @@ func TestWatchInterrupted(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWatchOfDevOutlastsAnOutage: what millrace dev started is followed to its end, after ten minutes in which Redis
+// does not answer, too.
+func TestWatchOfDevOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Now().Add(10 * time.Minute)
+		answers := transport(func(*http.Request) (*http.Response, error) {
+			status, body := http.StatusOK, strings.Replace(runDocument, `"state":"running"`, `"state":"completed"`, 1)
+			if time.Now().Before(back) {
+				status, body = http.StatusServiceUnavailable, `{"code":"unavailable","detail":"Redis does not answer"}`
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(body))}, nil
+		})
+		c, err := NewClient("http://server", "", &http.Client{Transport: answers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		last, err := c.Watch(t.Context(), "demo", &out)
+		if err != nil || last.State != runstatus.RunCompleted || strings.Count(out.String(), "does not answer") != 1 {
+			t.Errorf("%v, %s: %s", err, last.State, &out)
+		}
+	})
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
