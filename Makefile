@@ -287,7 +287,7 @@ test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older
 	MILLRACE_REDIS_FAULTS=1 go test -C trials ./crashtest -run 'OlderAgain|Failovers|SlotsMove|Bounded|RedisForgot'
 
 .PHONY: test-conditions
-test-conditions: $(TEMPORAL) ## what goes wrong is told by status, top, API and page within 30 s, and no more when it is over (ten minutes)
+test-conditions: $(TEMPORAL) ## what goes wrong is told by status, top, API and page within 30 s, and no more when it is over (ten minutes; root, Linux)
 	MILLRACE_CONDITIONS=1 go test -C trials $(LINK) ./crashtest -run ConditionsAreTold -v -timeout 30m
 
 OLD = $(shell git tag --list 'v*' --sort=-version:refname | head -n 1)

@@ -26,6 +26,7 @@ import (
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/face/apiclient"
+	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/observe/axiom/axiomtest"
 	"github.com/millrace/millrace/trials/crashtest"
 	"github.com/millrace/millrace/trials/stack"
@@ -81,15 +82,7 @@ var conditions = []condition{
 			return func() { heal(); end() }
 		}},
 	{"an engine takes no adapters", slow, "engine plain: no run's adapter can be served", 0, func(s *watched) func() {
-		address, err := s.Simulate("plain", 9)
-		s.must(err)
-		s.End("plain")
-		_, port, _ := strings.Cut(address, ":")
-		s.must(s.Spawn("plain", false, s.cfg.Millrace, "engine", "simulate", "--port", port, "--runtime-lora=false"))
-		s.until(20*time.Second, "the engine is added", func() error {
-			_, _, err := s.client.AddEngine(s.Context(), "plain", "http://"+address, 0)
-			return err
-		})
+		s.addEngine("plain", "--runtime-lora=false")
 		return func() { s.millrace("engine", "remove", "plain"); s.End("plain") }
 	}},
 	{"a model that nobody serves", stuck, "model nobody/has-it is served by no engine", 0, func(s *watched) func() {
@@ -145,6 +138,14 @@ var conditions = []condition{
 		return func() { set("yes", "") }
 	}},
 	{"Redis does not answer", stuck, "Redis does not answer", 0, func(s *watched) func() { return s.freeze("redis") }},
+	{"the disk of Redis is full", stuck, "No space left on device", 0, func(s *watched) func() {
+		full := filepath.Join(s.dir, "redis", "other")
+		for room := 1 << 20; room > 0; room /= 2 { // to the last byte: Redis stops at once
+			for s.grow(full, room) == nil {
+			}
+		}
+		return func() { s.must(os.Remove(full)) }
+	}},
 	{"Temporal does not answer", stuck, "Temporal does not answer", 0, func(s *watched) func() {
 		return s.freeze("temporal")
 	}},
@@ -171,7 +172,24 @@ var conditions = []condition{
 		s.client, err = s.Client()
 		s.must(err)
 		return func() { s.must(os.Remove(out)) }
-	}}, // the last: the others are of the first deployment
+	}}, // from here on: the others are of the first deployment
+	{"the budget is spent", slow, "the fleet should be larger than 1 engine:", 5 * time.Minute, func(s *watched) func() {
+		buy := filepath.Join(s.dir, "buy.sh")
+		s.must(os.WriteFile(buy, []byte("#!/bin/sh\necho '[]'\n"), 0o755))
+		var err error
+		s.Server, err = s.Deploy(s.Context(), "paid-", fmt.Sprintf("redis: {prefix: paid}\n"+
+			"temporal: {task_queue_prefix: paid}\n"+
+			"scaling: {provider: exec, max: 4, price: 1, budget_per_hour: 1, exec: {start: %[1]s, stop: %[1]s, list: %[1]s}}\n",
+			buy), 1)
+		s.must(err)
+		s.client, err = s.Client()
+		s.must(err)
+		end := s.start("hungry", "slow_share: 1") // what it loses is another condition
+		s.addEngine("small", "--max-num-seqs", "1")
+		s.must(s.Spawn("hungry-trainer", true, s.cfg.Millrace, "trainer", "demo", "hungry", "--server", "http://"+s.Server,
+			"--speed", "100"))
+		return func() { s.End("hungry-trainer"); end() }
+	}},
 }
 
 // watched is a whole service with a run that nobody trains, and an Axiom that may refuse.
@@ -200,9 +218,13 @@ func startWatched(t *testing.T, cfg crashtest.Config) *watched {
 	t.Cleanup(sink.Close)
 	t.Setenv("AXIOM_TOKEN", "xaat-conditions")
 	service := fmt.Sprintf("worker: {games: 64}\naxiom: {dataset: conditions, url: %s}\n", sink.URL)
+	disk := filepath.Join(s.dir, "redis") // small, so that it can be filled
+	s.must(os.Mkdir(disk, 0o755))
+	s.must(syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"))
+	t.Cleanup(func() { s.must(syscall.Unmount(disk, syscall.MNT_DETACH)) })
 	var err error
 	s.Stack, err = stack.Start(t.Context(), stack.Config{Programs: cfg.Programs, Dir: s.dir, Service: service, Workers: 1,
-		Engines: 2, EngineArgs: []string{"--speed", "20", "--faults"}, Log: t.Output()})
+		Fsync: "everysec", Engines: 2, EngineArgs: []string{"--speed", "20", "--faults"}, Log: t.Output()})
 	s.must(err)
 	t.Cleanup(s.Stop)
 	s.client, err = s.Client()
@@ -257,6 +279,27 @@ func (s *watched) start(name, key string) func() {
 		s.Fatalf("start %s: %s", name, out)
 	}
 	return func() { s.millrace("run", "delete", name, "--force") }
+}
+
+// grow makes a file longer.
+func (s *watched) grow(path string, by int) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	s.must(err)
+	_, err = f.Write(make([]byte, by))
+	return errors.Join(err, f.Close())
+}
+
+// addEngine starts an engine with flags of its own, and adds it to the fleet.
+func (s *watched) addEngine(name string, flags ...string) {
+	s.Helper()
+	address, err := freeport.Address()
+	s.must(err)
+	_, port, _ := strings.Cut(address, ":")
+	s.must(s.Spawn(name, false, s.cfg.Millrace, append([]string{"engine", "simulate", "--port", port}, flags...)...))
+	s.until(20*time.Second, "the engine is added", func() error {
+		_, _, err := s.client.AddEngine(s.Context(), name, "http://"+address, 0)
+		return err
+	})
 }
 
 // freeze stops a process, and answers what lets it go on.

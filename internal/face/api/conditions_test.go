@@ -119,7 +119,10 @@ func TestConditionsThatNeedSomebody(t *testing.T) {
 		{name: "Redis does not answer: nothing else is known", broken: errors.New("no route"),
 			sink: telemetry.SinkStatus{Sink: "axiom", State: telemetry.SinkRetrying}, want: "stuck: Redis does not answer: " +
 				"nothing is played, claimed or recorded (for 0 s) (start it, or check redis.url; the server's log has the " +
-				"error. Nothing is to be done about runs: they go on when it answers)"},
+				"error. Nothing is to be done about runs: they go on by themselves)"},
+		{name: "Redis' disk is full", broken: rollout.Refuse(rollout.Unavailable, "Redis takes no writes: MISCONF disk"),
+			want: "stuck: Redis takes no writes: MISCONF disk: nothing is played, claimed or recorded (for 0 s) (do what its " +
+				"words ask for, such as room on its disk. Nothing is to be done about runs: they go on by themselves)"},
 		{name: "the gravest is first", active: going, report: slow, storage: []string{"appendonly is no"},
 			view: supply.View{Provider: "advise"}, want: "stuck: the fleet has no engine (add one: millrace engine add URL); " +
 				"slow: appendonly is no (change its configuration: docs/deploy.md says how)"},

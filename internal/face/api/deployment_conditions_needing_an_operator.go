@@ -138,8 +138,8 @@ func scalingTroubles(view supply.View) []Trouble {
 			Since: view.TroubleSince, Advice: "see: millrace engine scaling"})
 	}
 	if strings.Contains(view.Why, "the budget of") {
-		found = append(found, Trouble{What: fmt.Sprintf("the fleet should be larger than %d engines: %s", view.Wanted,
-			view.Why), Advice: "raise scaling.budget_per_hour, or leave it: the runs go on more slowly"})
+		found = append(found, Trouble{What: fmt.Sprintf("the fleet should be larger than %s: %s",
+			units.Counted(view.Wanted, "engine"), view.Why), Advice: "raise scaling.budget_per_hour, or leave it: the runs go on more slowly"})
 	}
 	return found
 }

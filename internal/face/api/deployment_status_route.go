@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
@@ -78,11 +80,15 @@ func (s *Server) showStatus(ctx context.Context, _ *struct{}) (DeploymentStatus,
 	since := s.down("Redis", err != nil)
 	if err != nil {
 		s.deps.Log.WarnContext(ctx, "look at the deployment", "error", err)
-		out.Redis = Answers{Error: "does not answer"}
+		what, advice := "Redis does not answer", "start it, or check redis.url; the server's log has the error"
+		var refusal *rollout.Refusal
+		if errors.As(err, &refusal) && refusal.Code == rollout.Unavailable && refusal.Text != what {
+			what, advice = refusal.Text, "do what its words ask for, such as room on its disk"
+		}
+		out.Redis = Answers{Error: strings.TrimPrefix(what, "Redis ")}
 		outages = append(outages, Trouble{Level: diagnosis.SeverityStuck, Since: since,
-			What: "Redis does not answer: nothing is played, claimed or recorded",
-			Advice: "start it, or check redis.url; the server's log has the error. Nothing is to be done about runs: they go " +
-				"on when it answers"})
+			What:   what + ": nothing is played, claimed or recorded",
+			Advice: advice + ". Nothing is to be done about runs: they go on by themselves"})
 	}
 	out.Temporal = &Answers{Answers: s.deps.Temporal()}
 	if since := s.down("Temporal", !out.Temporal.Answers); !out.Temporal.Answers {

@@ -13,8 +13,10 @@ import (
 
 	"github.com/millrace/millrace/internal/engine/share"
 	"github.com/millrace/millrace/internal/engine/share/workerregistry"
+	"github.com/millrace/millrace/internal/kit/freeport"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/store/redistest"
 )
 
 // clockedRedis is a Redis whose clock stands where it is set to.
@@ -128,4 +130,27 @@ func TestWorkersAreDescribed(t *testing.T) {
 	setClock(now)
 	ok(t, r.ForgetGone(ctx))
 	see("")
+}
+
+// Where Redis takes no writes, no worker can say that it is alive: that is told, and not that none is there.
+func TestThatRedisTakesNoWritesIsNoAbsenceOfWorkers(t *testing.T) {
+	t.Parallel()
+	port, err := freeport.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _ := redistest.Start(t, t.TempDir(), port)
+	rdb := redis.NewClient(&redis.Options{Addr: address})
+	t.Cleanup(func() { _ = rdb.Close() })
+	r := workerregistry.New(rdb, "test", time.Now)
+	if workers, err := r.List(t.Context()); err != nil || len(workers) > 0 {
+		t.Errorf("%v, %v before any worker came", workers, err)
+	}
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.List(t.Context())
+	if !rollout.Refused(err, rollout.Unavailable) || !strings.Contains(err.Error(), "Redis takes no writes: OOM") {
+		t.Errorf("%v while its memory is full", err)
+	}
 }

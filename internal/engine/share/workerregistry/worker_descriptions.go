@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/store/redisserver"
 )
 
 // Bounds of what is kept of workers that are gone, for those who look for them.
@@ -31,11 +33,18 @@ func (r *Registry) Describe(ctx context.Context, w enginestate.Worker) error {
 }
 
 // List describes the workers that are alive, the busiest first, and then those that are gone, the latest first. A
-// worker that has only just announced itself has an id and nothing else.
+// worker that has only just announced itself has an id and nothing else. Where none is alive and Redis takes no writes, it
+// is not known whether any is: that is an error, which says why.
 func (r *Registry) List(ctx context.Context) ([]enginestate.Worker, error) {
 	announced, err := r.Alive(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if len(announced) == 0 {
+		if err := r.rdb.Set(ctx, r.prefix+"writable", 1, time.Second).Err(); err != nil {
+			what := cmp.Or(redisserver.Outage(err), "Redis takes no writes")
+			return nil, fmt.Errorf("list workers: %w: %w", rollout.Refuse(rollout.Unavailable, "%s", what), err)
+		}
 	}
 	described, err := r.rdb.HGetAll(ctx, r.describedKey()).Result()
 	if err != nil {
