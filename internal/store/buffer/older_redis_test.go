@@ -233,8 +233,8 @@ func TestAClaimedGroupThatRedisHasLost(t *testing.T) {
 	})
 }
 
-// TestGroupsThatRedisNeverHeardOf has Redis come back from before groups were launched. Those that the run does not play
-// any more have left, so that a late commit of one is not taken for a new group.
+// TestGroupsThatRedisNeverHeardOf has Redis come back from before groups were launched. Those that the run plays no
+// more have left, so that a late commit of one is not taken for a new group.
 func TestGroupsThatRedisNeverHeardOf(t *testing.T) {
 	t.Parallel()
 	f := open(t, redistest.Real(t), spec(1, 9))

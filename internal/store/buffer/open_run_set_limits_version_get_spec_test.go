@@ -114,8 +114,8 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		f.ok(f.Discard(f.ctx, ref(9), "x"))
 		f.ok(f.SaveStatus(f.ctx, runstatus.RunStatus{Spec: spec(1, 99), State: runstatus.RunRunning}, 0))
-		for _, others := range []string{"external:open", "external:seen", "external:game:8-12", "external:game:10-1", "tokens",
-			"vllm", "older"} {
+		for _, others := range []string{"external:open", "external:seen", "external:game:8-12", "external:game:10-1",
+			"tokens", "vllm", "older"} {
 			f.ok(rdb.HSet(f.ctx, "millrace:{demo}:"+others, "x", 1).Err())
 		}
 		f.ok(f.Delete(f.ctx, run))
