@@ -2,6 +2,7 @@
 had been. Skipped without torch, peft and transformers."""
 
 import argparse
+import contextlib
 import math
 import pathlib
 import random
@@ -20,6 +21,80 @@ except ImportError as missing:
 
 from millrace.tensors import collate, to_torch
 from test_millrace_rows import row
+
+
+class Killed(BaseException):
+    """The process ends here, whatever it wanted to do next."""
+
+
+class Service:
+    """A run of four steps as its trainers see it, which ends the first of them at a moment of step 2."""
+
+    def __init__(self, folder, batches, kill_at):
+        self.folder, self.checkpoint, self.batches = folder, pathlib.Path(folder, "checkpoint"), batches
+        self.kill_at, self.next_step, self.versions, self.processes = kill_at, 0, {}, 0
+
+    def at(self, moment, step):
+        if step == 2 and moment == self.kill_at:
+            self.kill_at = None
+            raise Killed
+
+    def attach(self, resume_from=None):
+        if resume_from is not None:
+            if resume_from > self.next_step:
+                raise AssertionError("out of order: step %d is not recorded" % self.next_step)
+            self.next_step = resume_from
+
+    def adapter_dir(self):
+        return tempfile.mkdtemp(dir=self.folder)
+
+    def publish(self, path, version):
+        self.at("publish", version - 1)
+        weights = pathlib.Path(path, "adapter_model.safetensors").read_bytes()
+        if self.versions.setdefault(version, weights) != weights:
+            raise AssertionError("version %d has other weights already" % version)
+        self.at("published", version - 1)
+
+    def never_quite_the_same(self, step):
+        """A batch as a GPU sees it, which does not add up in the same order twice."""
+        batches = self.batches(step.number)
+        for batch in batches:
+            batch["advantages"] += 1e-3 * self.processes * torch.rand_like(batch["advantages"])
+        return batches
+
+    def lead(self, trainer):
+        """What main does, with a process that may be killed at moments that are named."""
+        self.processes += 1
+        trainer.batches = self.never_quite_the_same
+        trainer.probe = lambda path: self.at("probe", trainer.trained + 1)
+        save = trainer.save
+
+        def save_between_moments():
+            self.at("save", trainer.trained)
+            save()
+            self.at("saved", trainer.trained)
+
+        trainer.save = save_between_moments
+        trainer.restore()
+        trainer.attach(self)
+        while self.next_step < 4:
+            step = self.next_step
+            self.at("claimed", step)
+            trainer.learn(Step(self, step), max(self.versions, default=0))
+            self.at("record", step)
+            self.next_step = step + 1
+            self.at("recorded", step)
+
+
+class Step:
+    """A step of Service."""
+
+    def __init__(self, service, number):
+        self.number, self.metrics = number, {}
+        self.adapter_dir, self.publish = service.adapter_dir, service.publish
+
+    def phase(self, name):
+        return contextlib.nullcontext()
 
 
 class GRPO(unittest.TestCase):
@@ -65,17 +140,30 @@ class GRPO(unittest.TestCase):
             first = self.trainer(pathlib.Path(folder))
             for step in range(2):
                 first.train(self.batches(step), step, step)
-                first.save(step)
+                first.trained = step
+                first.save()
             first.train(self.batches(2), 2, 2)  # and is killed before its checkpoint
             second = self.trainer(pathlib.Path(folder))
-            begin = second.restore()
-            self.assertEqual(begin, 2)
-            for step in range(begin, 4):
+            second.restore()
+            self.assertEqual((second.trained, second.updates()), (1, 2))
+            for step in range(2, 4):
                 second.train(self.batches(step), step, step)
         for one, other in zip(self.weights(undisturbed), self.weights(second), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
         moved = max(float(weight.detach().abs().max()) for name, weight in second.model.named_parameters() if "lora_B" in name)
         self.assertGreater(moved, 1e-3, "nothing was learnt that could differ")
+
+    def test_whenever_it_is_killed_each_batch_is_trained_once(self):
+        """Wherever in step 2 of 4 it is killed, the run ends with one version a step, of weights that never change."""
+        for moment in ("claimed", "probe", "save", "saved", "publish", "published", "record", "recorded"):
+            with self.subTest(killed=moment), tempfile.TemporaryDirectory() as folder:
+                service = Service(folder, self.batches, kill_at=moment)
+                with contextlib.suppress(Killed):
+                    service.lead(self.trainer(service.checkpoint))
+                self.assertLess(service.next_step, 4)
+                last = self.trainer(service.checkpoint)
+                service.lead(last)
+                self.assertEqual((service.next_step, last.updates(), sorted(service.versions)), (4, 4, [1, 2, 3, 4]))
 
     def test_a_loss_that_is_no_number_changes_nothing(self):
         trainer = self.trainer()

@@ -7,7 +7,8 @@ The run's engines serve the same model (docs/conformance.md says with which flag
 folder that this process writes and the engines read. --loss is grpo, dapo, dr_grpo or reinforce++.
 
 Each step: claim a batch, compute the logprobs of what was sampled under the same temperature and constraint, one step of
-Adam on the clipped loss, publish the adapter. After a crash, start it again with the same --checkpoint.
+Adam on the clipped loss, write adapter and checkpoint, publish the adapter. After a crash, start it again with the same
+--checkpoint: whenever it was killed, each batch is trained once, and a version has the weights that it had.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Trainer:
         self.weights = [p for p in self.model.parameters() if p.requires_grad]
         self.prober: Prober | None = None
         self.optimizer = torch.optim.AdamW(self.weights, args.lr, betas=(0.9, 0.95), weight_decay=0.0)
+        self.trained, self.path, self.figures = -1, "", {}  # the last step, the adapter after it, and what was measured
 
     def batches(self, step: millrace.Step) -> list[dict[str, Any]]:
         """The step's micro-batches as tensors, with the weights of the whole batch."""
@@ -128,10 +130,16 @@ class Trainer:
         if self.prober:
             self.prober.write(path, self.model)
 
-    def save(self, step: int) -> None:
-        """All that the next process needs to go on after `step`, put in place at once."""
+    def updates(self) -> int:
+        """How many batches the weights have learned from, as the optimizer counts them."""
+        return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
+
+    def save(self) -> None:
+        """All that the next process needs to go on after the last step, put in place at once."""
+        if not self.args.checkpoint:
+            return
         state = {
-            "next_step": step + 1,
+            "trained": (self.trained, self.path, self.figures),
             "adapter": get_peft_model_state_dict(self.model),
             "optimizer": self.optimizer.state_dict(),
             "random": (random.getstate(), torch.get_rng_state()),
@@ -140,17 +148,40 @@ class Trainer:
         torch.save(state, self.args.checkpoint / "state.pt.part")
         os.replace(self.args.checkpoint / "state.pt.part", self.args.checkpoint / "state.pt")
 
-    def restore(self) -> int | None:
-        """Goes back to the checkpoint; answers the step to go on with, or None without one."""
+    def restore(self) -> None:
+        """Goes back to the checkpoint, if there is one."""
         path = self.args.checkpoint and self.args.checkpoint / "state.pt"
         if not path or not path.exists():
-            return None
+            return
         state = torch.load(path, weights_only=False)  # written by this program
+        self.trained, self.path, self.figures = state["trained"]
         set_peft_model_state_dict(self.model, state["adapter"])
         self.optimizer.load_state_dict(state["optimizer"])
         random.setstate(state["random"][0])
         torch.set_rng_state(state["random"][1])
-        return int(state["next_step"])
+
+    def attach(self, run: millrace.Run) -> None:
+        """Attaches. If the run has recorded more than the checkpoint knows, it goes back: the batches are given again."""
+        run.attach()
+        if 0 <= self.trained < run.next_step - 1:
+            run.attach(resume_from=self.trained + 1)
+
+    def learn(self, s: millrace.Step, version: int) -> None:
+        """Trains on the step's batch, and publishes. A batch that the checkpoint has learned from is only published."""
+        if s.number > self.trained:
+            with s.phase("load"):
+                batches = self.batches(s)
+            with s.phase("train"):
+                self.figures = self.train(batches, s.number, version) | s.metrics
+            with s.phase("publish"):
+                self.path = s.adapter_dir()
+                self.model.save_pretrained(self.path)
+                self.probe(self.path)
+            self.trained = s.number
+            with s.phase("checkpoint"):
+                self.save()
+        s.metrics.update(self.figures)
+        s.publish(self.path, s.number + 1)
 
 
 def shuffle(rows: list[dict[str, Any]]) -> None:
@@ -163,14 +194,12 @@ def shuffle(rows: list[dict[str, Any]]) -> None:
 
 
 def line(step: millrace.Step) -> dict[str, Any]:
-    """What --log keeps of a step: the games by the version that played them, phases, figures."""
-    games = [
-        (min(turn["policy_version"] for turn in trajectory["turns"]), trajectory["reward"])
-        for group in step.batch["groups"]
-        for trajectory in group["trajectories"]
-        if trajectory["turns"]
-    ]
-    return {"step": step.number, "games": games, "phases": step.phases, "metrics": dict(step.metrics)}
+    """What --log keeps of a step: its groups, the games by the version that played them, phases, figures."""
+    groups = [group["ref"]["seq"] for group in step.batch["groups"]]
+    trajectories = [one for group in step.batch["groups"] for one in group["trajectories"] if one["turns"]]
+    games = [(min(turn["policy_version"] for turn in one["turns"]), one["reward"]) for one in trajectories]
+    return {"step": step.number, "groups": groups, "trajectories": [one["trajectory_id"] for one in trajectories],
+            "games": games, "phases": step.phases, "metrics": dict(step.metrics)}  # fmt: skip
 
 
 def main() -> None:
@@ -178,28 +207,19 @@ def main() -> None:
     run = millrace.Client(args.url).run(args.run)
     spec = run.status()["spec"]
     trainer = Trainer(args, spec["adapters"]["rank"])
-    for step in run.steps(resume_from=trainer.restore()):
+    trainer.restore()
+    trainer.attach(run)
+    for step in run.steps():
         with step as s:
-            with s.phase("load"):
-                batches = trainer.batches(s)
-            with s.phase("train"):
-                try:
-                    s.metrics.update(trainer.train(batches, s.number, run.policy_version))
-                except FloatingPointError as fault:
-                    sys.exit(f"train: step {s.number} is not published nor recorded: {fault}. Lower --lr, or look at the "
-                             "batch; the next process gets the same one")
-            with s.phase("publish"):
-                path = s.adapter_dir()
-                trainer.model.save_pretrained(path)
-                trainer.probe(path)
-            s.publish(path)
-            if args.checkpoint:
-                with s.phase("checkpoint"):
-                    trainer.save(s.number)
+            try:
+                trainer.learn(s, run.policy_version)
+            except FloatingPointError as fault:
+                sys.exit(f"train: step {s.number} is not published nor recorded: {fault}. Lower --lr, or look at the "
+                         "batch; the next process gets the same one")
             run.prune_adapters(args.keep_adapters)
-        if args.log:
-            with args.log.open("a") as log:
-                log.write(json.dumps(line(s)) + "\n")
+            if args.log:  # before the step is recorded: of a trainer killed between, it is there twice rather than never
+                with args.log.open("a") as log:
+                    log.write(json.dumps(line(s) | {"updates": trainer.updates()}) + "\n")
         print(f"step {s.number + 1} of {spec['steps']}: loss {s.metrics['loss']:.4f}, wait {s.phases['wait']:.1f} s, "
               f"train {s.phases['train']:.1f} s", flush=True)
 
