@@ -64,13 +64,16 @@ type view struct {
 	shot   browser.Picture
 }
 
-// everyWay is for a look at the whole; documented is what the documentation shows, in small files.
+// everyWay is for a look at the whole; documented is what the documentation shows, in small files. Both are every page
+// on a desk and on a telephone, by day and by night.
 var (
 	everyWay = []view{{"-1440-light.png", browser.Picture{Width: 1440}},
 		{"-1440-dark.png", browser.Picture{Width: 1440, Dark: true}}, {"-390-light.png", browser.Picture{Width: 390}},
 		{"-390-dark.png", browser.Picture{Width: 390, Dark: true}}}
-	documented = []view{{".webp", browser.Picture{Width: 1440, MostHeight: 2200, Quality: 60}},
-		{"-phone.webp", browser.Picture{Width: 390, Dark: true, MostHeight: 1400, Quality: 50}}}
+	documented = []view{{".webp", browser.Picture{Width: 1440, MostHeight: 2200, Quality: 50}},
+		{"-dark.webp", browser.Picture{Width: 1440, Dark: true, MostHeight: 1200, Quality: 30}},
+		{"-phone.webp", browser.Picture{Width: 390, MostHeight: 1400, Quality: 30}},
+		{"-phone-dark.webp", browser.Picture{Width: 390, Dark: true, MostHeight: 1400, Quality: 30}}}
 )
 
 // show takes the pictures, and fails if a page is wider than its window, or does what it must not.

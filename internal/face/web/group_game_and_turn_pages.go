@@ -92,7 +92,8 @@ func (s *Site) group(ctx context.Context, v *visit) (content, error) {
 		_, _, err := readGame(ctx, v, ref)
 		view.Missing, _ = missing(err)
 	}
-	return content{template: "group", title: fmt.Sprintf("group %d", ref.Seq), crumbs: crumbsOf(v, ref.Run), data: view}, nil
+	return content{template: "group", title: fmt.Sprintf("group %d", ref.Seq), crumbs: crumbsOf(v, ref.Run),
+		data: view}, nil
 }
 
 func (s *Site) game(ctx context.Context, v *visit) (content, error) {
