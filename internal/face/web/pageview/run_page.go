@@ -186,6 +186,9 @@ func (v *Run) addReport(in RunInput) {
 	v.Told = v.told(func(text string) bool { return same(text, r.Summary) })
 	for _, f := range r.Findings {
 		if !v.told(func(text string) bool { return same(text, f.Text) }) {
+			if strings.HasSuffix(r.Summary, f.Text) {
+				f.Text = "" // the verdict above has said it
+			}
 			v.Findings = append(v.Findings, f)
 		}
 	}
