@@ -152,6 +152,27 @@ func TestKeeperReadsAdapterSlots(t *testing.T) {
 	})
 }
 
+// TestEngineWithoutLoRAHasOneReason, and tells it before a run has published anything.
+func TestEngineWithoutLoRAHasOneReason(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := simulated(t, func(c *enginesim.Config) { c.RuntimeLoRA = false })
+		r := newRig(t)
+		r.clients.Store("http://sim:8000", client)
+		if _, err := r.registry.Add(t.Context(), enginestate.Engine{ID: "sim", URL: "http://sim:8000"}); err != nil {
+			t.Fatal(err)
+		}
+		oneReason := func(e enginestate.Engine) bool {
+			return e.State == enginestate.EngineReady && e.NoAdapters != "" && e.Reason == e.NoAdapters
+		}
+		r.within(time.Minute, "sim", "ready, without adapters", oneReason)
+		r.want(adapter(1), adapter(2))
+		r.within(time.Minute, "sim", "lacking both for one reason", func(e enginestate.Engine) bool {
+			return oneReason(e) && len(e.Troubles) == 2
+		})
+	})
+}
+
 // TestLoadOnASimulatedEngine checks that the engine's own words lead to the right kind of failure.
 func TestLoadOnASimulatedEngine(t *testing.T) {
 	t.Parallel()

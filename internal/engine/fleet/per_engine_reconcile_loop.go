@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -283,6 +284,7 @@ func (l *engineLoop) store(ctx context.Context, was Observation, f found, p Plan
 	o.Load.LifeAt = l.health.canary.provedAt.UTC().Round(0) // as it will be read
 	if p.State == enginestate.EngineReady {
 		o.Slow = l.paces.lag(l.member.ID)
+		o.Reason = cmp.Or(f.noAdapters, p.Reason) // one cause, and not once for each adapter
 	}
 	if err := l.keepNoted(ctx, was, &o); err != nil {
 		return was, err
