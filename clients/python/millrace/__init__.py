@@ -260,6 +260,8 @@ class Client:
             detail, urn, request_id = "HTTP %d" % err.code, "", ""
         if err.code in _RETRY_STATUS:
             return _Lost(detail)
+        if err.code == 401:
+            detail += " (set MILLRACE_TOKEN, or give Client a token)"
         code = urn[len(_URN):] if urn.startswith(_URN) else ""
         return _BY_CODE.get(code, Error)(detail, code, err.code, request_id)
 
@@ -349,6 +351,8 @@ class Run:
         """
         if self.generation is None:
             self.attach(resume_from)
+        if self.next_step >= self.spec.get("steps", self.next_step + 1):
+            _log.warning("run %s has all of its %d steps: there is nothing to train on", self.name, self.next_step)
         ahead: Optional[_Ahead] = None
         while self.next_step < self.spec.get("steps", self.next_step + 1):
             step = ahead.step() if ahead else self.step(self.next_step)
