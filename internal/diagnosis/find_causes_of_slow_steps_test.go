@@ -137,6 +137,22 @@ func TestRareSteps(t *testing.T) {
 	}
 }
 
+// The last steps of a run, for which nothing is launched any more, have the engines for themselves; that they are fast
+// is no level, and no news.
+func TestTheEndOfARunIsNoLevel(t *testing.T) {
+	t.Parallel()
+	in := with(seedCase(), func(m *simRun) { m.depth, m.steps = 4, 40 }).input()
+	for i := range in.Records[37:] {
+		trainer := &in.Records[37+i].Trainer
+		trainer.WallSec -= trainer.Phases[steprecord.PhaseWait]
+		trainer.Phases[steprecord.PhaseWait] = 0
+	}
+	r := diagnosis.Diagnose(in)
+	if len(r.Shifts) != 1 || r.Shifts[0].At != 7 || r.Regime.Kind != diagnosis.CapacityBound {
+		t.Errorf("%d shifts, %s:\n%s", len(r.Shifts), r.Regime.Kind, text(t, r))
+	}
+}
+
 // What the trainer does not report is filled in from the service's own clock.
 func TestWithoutTrainerPhases(t *testing.T) {
 	t.Parallel()
