@@ -100,6 +100,7 @@ def main(url):
         for row in rows:
             n = len(row["token_ids"])
             check(n == len(row["loss_mask"]) == len(row["logprobs"]) == row["input_tokens"] + row["output_tokens"], "lengths of %r" % row)
+            check(row["text"] == ("" if row["sequence_index"] else 'a"b'), "text of %r" % row)
             check(sum(row["loss_mask"]) == row["output_tokens"] > 0, "mask of %r" % row)
             held = None if row["sequence_index"] else {"kind": "choice", "choices": ["a", "b"]}
             check(row["constraint"] == held and row["temperature"] == 1, "distribution of %r" % row)

@@ -654,5 +654,6 @@ def sequences(batch: Dict[str, Any], sampling: Optional[Dict[str, Any]] = None) 
                     **drawn,
                     "stop_reason": turn["finish_reason"],
                     "truncated": trajectory["truncated"],
+                    "text": turn.get("text", ""),  # of the completion
                     "metadata": {"phase": turn["phase"], "engine": turn["engine"], "timing": turn.get("timing")},
                 }
