@@ -37,3 +37,22 @@ func TestCheckedCommands(t *testing.T) {
 		t.Errorf("%+v, want %q", f, want)
 	}
 }
+
+// TestAnIntervalThatReachesZeroIsNoCause: what may be nothing is possible, however much it may be.
+func TestAnIntervalThatReachesZeroIsNoCause(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		share Share
+		want  Decision
+	}{
+		{Share{Of: 0.9, Low: 0.8, High: 1}, IsCause},
+		{Share{Of: 0.9, Low: 0, High: 2.8}, Possible},
+		{Share{Of: 0.4, Low: -0.1, High: 0.8}, Possible},
+		{Share{Of: 0.3, Low: 0.2, High: 0.4}, Contributes},
+		{Share{Of: 0.01, Low: -0.1, High: 0.1}, notACause},
+	} {
+		if got := decisionOf(tt.share); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.share, got, tt.want)
+		}
+	}
+}
