@@ -1,41 +1,49 @@
 """learn.py VENV OUT: does a policy learn through the whole chain? Run by `make learn`.
 
-Games against a random opponent are played by a real vLLM, kept by Millrace, trained on by train.py with LoRA, and published
+Games against bots are played by a real vLLM, kept by Millrace, trained on by train.py with LoRA, and published
 back, step after step. Each seed is three runs of equal length at once: the learner, and two controls that cannot learn:
 one whose advantages are dealt to the wrong games, one whose learning rate is 0. The policy learned if the worst
-learner's last games were lost less often than the best control's, their 95 % intervals apart, and if in evaluations,
-games that nobody trains on, each learner's last version is above what it began with; else the exit status is 1.
+learner's last games were better than the best control's, their 95 % intervals apart, and if in evaluations, games that
+nobody trains on, each learner's last version is above what it began with; else the exit status is 1.
 
-Environment: SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (55), MINUTES for all runs (18), LOSS (dapo), LR (6e-3).
+With KILLS=1 each seed has a run more: a learner whose trainer, worker, server and engine are killed with kill -9, once each.
+It must have learned as the others, with no game lost and none trained on twice.
+
+Environment: SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (55),
+MINUTES for all runs (18), LOSS (dapo), LR (6e-3), KILLS (0).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import millrace
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import kills
 import plot
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ARMS = {"learner": [], "shuffled": ["--shuffle-advantages"], "rate 0": []}
+CONTROLS, KILLED = ("shuffled", "rate 0"), "killed"
 MODEL = "tiny-qwen3"
 MOST_SEEDS = 5
 WINDOW = 10  # the last steps, on whose games runs are compared
-GROUPS, SAMPLES = 8, 8
-EVALUATED, EVALUATION = 10, 256  # versions from one that is evaluated to the next, and games of each
+EVALUATED = 10  # versions from one that is evaluated to the next
 OVER, WAIT = ("completed", "failed", "stopped"), 600
 
 
@@ -53,34 +61,73 @@ def read(log: pathlib.Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def last_games(steps: list[dict[str, Any]]) -> list[float]:
-    return [reward for step in steps[-WINDOW:] for _, reward in step["games"]]
+def once(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps, of those that a killed trainer did again the last."""
+    return list({line["step"]: line for line in lines}.values())
 
 
-def no_loss(rewards: list[float]) -> tuple[float, float, float]:
+def name_of(seed: int, arm: str) -> str:
+    return f"seed{seed}-{arm.replace(' ', '')}"
+
+
+def no_loss(steps: list[dict[str, Any]]) -> tuple[float, float, float]:
     """The share of games that were not lost, and its interval."""
+    rewards = [reward for step in steps for _, reward in step["games"]]
     kept = sum(reward >= 0.5 for reward in rewards)
     return (kept / len(rewards) if rewards else math.nan, *wilson(kept, len(rewards)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    environment: dict[str, Any]
+    steps: int
+    groups: int  # of a step
+    samples: int  # games of a group
+    learners: int  # trajectories of a game
+    max_tokens: int
+    evaluation: int  # games in which a version is evaluated
+    measured: str
+    measure: Callable[[list[dict[str, Any]]], tuple[float, float, float]]
+    panels: list[plot.Shown]
+
+
+GAMES = {
+    "tictactoe": Game(
+        {"kind": "tictactoe", "opponent": "random"}, 55, 8, 8, 1, 4, 256, "not lost", no_loss,
+        [plot.Shown("games not lost", lambda reward: float(reward >= 0.5), (0.5, 1)), plot.Shown("reward", float, (0.4, 1))],
+    ),
+}  # fmt: skip
 
 
 class Processes:
     """What was started here; all of it ends with this program."""
 
     def __init__(self, out: pathlib.Path) -> None:
-        self.out, self.running = out, []
+        self.out, self.running, self.calls = out, {}, {}
 
     def start(self, name: str, command: list[str], **env: str) -> subprocess.Popen[bytes]:
-        log = (self.out / f"{name}.log").open("wb")
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "clients/python"), **env}
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, cwd=ROOT, start_new_session=True)
-        self.running.append(process)
+        (self.out / f"{name}.log").unlink(missing_ok=True)
+        self.calls[name] = command, {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "clients/python"), **env}
+        return self.again(name)
+
+    def again(self, name: str) -> subprocess.Popen[bytes]:
+        command, env = self.calls[name]
+        with (self.out / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, cwd=ROOT, start_new_session=True)
+        self.running[name] = process
         return process
 
+    def kill(self, name: str) -> None:
+        """Kills it and all that it started, and starts it again as it was."""
+        os.killpg(self.running[name].pid, signal.SIGKILL)
+        self.running[name].wait()
+        self.again(name)
+
     def end(self) -> None:
-        for process in reversed(self.running):
+        for process in reversed(self.running.values()):
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-        for process in self.running:
+        for process in self.running.values():
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
@@ -112,20 +159,29 @@ class Proof:
     """The runs of all seeds, and what they came to."""
 
     def __init__(self, venv: pathlib.Path, out: pathlib.Path) -> None:
-        self.venv, self.out = venv, out
-        self.steps, self.seeds = int(os.environ.get("STEPS", "55")), int(os.environ.get("SEEDS", "0"))
+        name = os.environ.get("GAME", "tictactoe")
+        if name not in GAMES:
+            sys.exit(f"learn: no GAME {name}; there are {', '.join(GAMES)}")
+        self.game, self.game_name = GAMES[name], name
+        self.venv, self.out = venv, out / name
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.steps, self.seeds = int(os.environ.get("STEPS", self.game.steps)), int(os.environ.get("SEEDS", "0"))
         self.first = int(os.environ.get("FIRST_SEED", "0"))
         self.seconds = 60 * float(os.environ.get("MINUTES", "18"))
+        self.kills = os.environ.get("KILLS", "0") != "0"
+        self.arms = [*ARMS, KILLED] if self.kills else list(ARMS)
+        self.accounts: dict[int, tuple[int, int, list[str]]] = {}  # of killed runs: lost, duplicated, findings
         self.loss, self.rate = os.environ.get("LOSS", "dapo"), os.environ.get("LR", "6e-3")
         self.runs: dict[tuple[int, str], list[dict[str, Any]]] = {}
         self.scores: dict[int, dict[int, dict[str, float]]] = {}  # by seed and version
-        self.processes = Processes(out)
+        self.trajectories = self.game.groups * self.game.samples * self.game.learners  # of a step
+        self.processes = Processes(self.out)
 
     def serve(self) -> str:
         """Starts an engine and Millrace; answers Millrace's address."""
         model = self.out / "model"
         if not (model / "model.safetensors").exists():
-            print("making a tiny Qwen3 and teaching it the rules (once)", flush=True)
+            print("making a tiny Qwen3 (once)", flush=True)
             env = {**os.environ, "OMP_NUM_THREADS": "1"}
             subprocess.run([self.venv / "bin/python", HERE / "tiny_model.py", model], check=True, env=env)
         engine, api = free_port(), free_port()
@@ -133,7 +189,7 @@ class Proof:
         # vLLM 0.28 on CPUs answers a request for the base model with the adapter of the last slot when others of its batch
         # have adapters. With a slot for every adapter that is ever loaded, and one more, the last stays empty.
         evaluated = self.steps // EVALUATED + 1
-        slots = 1 + (len(ARMS) * self.steps + evaluated) * (self.seeds or MOST_SEEDS)
+        slots = 1 + (len(self.arms) * self.steps + evaluated) * (self.seeds or MOST_SEEDS)
         serve = [str(ROOT / "deploy/conformance/serve.sh"), str(self.venv), str(model), str(engine)]
         vllm = self.processes.start("vllm", serve, NAME=MODEL, MAX_LORAS=str(slots))
         until_up(f"http://127.0.0.1:{engine}/health", vllm, self.out / "vllm.log")
@@ -153,20 +209,32 @@ class Proof:
                 print(f"{played} seeds took {took / 60:.1f} min; no other fits into {self.seconds / 60:.0f}", flush=True)
                 return
             self.play_seed(url, seed, began)
+            if self.kills:
+                self.play_killed(url, seed)
+
+    def begin(self, url: str, seed: int, arm: str, *flags: str) -> pathlib.Path:
+        """Starts a run and its trainer, both of the same name; answers the trainer's log of steps."""
+        name = name_of(seed, arm)
+        millrace.Client(url).call("POST", "/v1/runs", self.spec(name, seed))
+        log = self.out / f"{name}.jsonl"
+        log.unlink(missing_ok=True)
+        shutil.rmtree(self.out / "adapters" / name, ignore_errors=True)  # of a run of this name that was before
+        command = [self.venv / "bin/python", HERE / "train.py", "--url", url, "--run", name, "--model", self.out / "model",
+                   "--loss", self.loss, "--lr", "0" if arm == "rate 0" else self.rate, "--seed", str(seed),
+                   "--log", log, "--keep-adapters", str(self.steps), *flags]  # fmt: skip
+        self.processes.start(name, [str(part) for part in command])
+        return log
+
+    def check(self, seed: int, arm: str) -> None:
+        name = name_of(seed, arm)
+        if self.processes.running[name].returncode:
+            text = (self.out / f"{name}.log").read_text().splitlines()
+            sys.exit(f"learn: the trainer of {arm}, seed {seed}, failed:\n" + "\n".join(text[-15:]))
 
     def play_seed(self, url: str, seed: int, began: float) -> None:
-        trainers, logs = {}, {}
-        for arm, flags in ARMS.items():
-            name = f"seed{seed}-{arm.replace(' ', '')}"
-            millrace.Client(url).call("POST", "/v1/runs", self.spec(name, seed))
-            logs[arm] = self.out / f"{name}.jsonl"
-            logs[arm].unlink(missing_ok=True)
-            command = [self.venv / "bin/python", HERE / "train.py", "--url", url, "--run", name, "--model", self.out / "model",
-                       "--loss", self.loss, "--lr", "0" if arm == "rate 0" else self.rate, "--seed", str(seed),
-                       "--log", logs[arm], "--keep-adapters", str(self.steps), *flags]
-            trainers[arm] = self.processes.start(name, [str(part) for part in command])
+        logs = {arm: self.begin(url, seed, arm, *flags) for arm, flags in ARMS.items()}
         said = -1
-        while any(trainer.poll() is None for trainer in trainers.values()):
+        while any(self.processes.running[name_of(seed, arm)].poll() is None for arm in ARMS):
             time.sleep(2)
             for arm, log in logs.items():
                 self.runs[seed, arm] = read(log)
@@ -176,17 +244,40 @@ class Proof:
                 self.progress(seed, done, began)
         for arm, log in logs.items():
             self.runs[seed, arm] = read(log)
-            if trainers[arm].returncode:
-                text = (self.out / f"seed{seed}-{arm.replace(' ', '')}.log").read_text().splitlines()
-                sys.exit(f"learn: the trainer of {arm}, seed {seed}, failed:\n" + "\n".join(text[-15:]))
-        self.scores[seed] = self.evaluate(url, f"seed{seed}-learner")
+            self.check(seed, arm)
+        self.scores[seed] = self.evaluate(url, name_of(seed, "learner"))
+
+    def play_killed(self, url: str, seed: int) -> None:
+        """A learner alone, of which every part is killed once; what Millrace started, it starts again by itself."""
+        name, processes = name_of(seed, KILLED), self.processes
+        checkpoint = self.out / f"{name}-checkpoint"
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        print(f"\n{name}: its trainer, worker, server and engine are killed once each", flush=True)
+        log = self.begin(url, seed, KILLED, "--checkpoint", str(checkpoint))
+        dev = processes.running["millrace"].pid
+        schedule = kills.Schedule(self.steps, {
+            "trainer": lambda: processes.kill(name),
+            "worker": lambda: os.kill(kills.child(dev, "worker"), signal.SIGKILL),
+            "server": lambda: os.kill(kills.child(dev, "server"), signal.SIGKILL),
+            "engine": lambda: processes.kill("vllm"),
+        })  # fmt: skip
+        while processes.running[name].poll() is None:
+            time.sleep(0.5)
+            self.runs[seed, KILLED] = once(read(log))
+            schedule.reached(len(self.runs[seed, KILLED]))
+        self.check(seed, KILLED)
+        self.runs[seed, KILLED] = once(read(log))
+        client = millrace.Client(url)
+        status = client.call("GET", f"/v1/runs/{name}")
+        records = client.call("GET", f"/v1/runs/{name}/steps")["steps"]
+        self.accounts[seed] = kills.account(status, records, read(log), self.steps, self.game.groups, self.trajectories)
 
     def evaluate(self, url: str, run: str) -> dict[int, dict[str, float]]:
         """Has versions of a run evaluated, and shows how good they are; answers their scores."""
         print(f"evaluating {run}", flush=True)
         client, began = millrace.Client(url), time.monotonic()
         for version in [*range(0, self.steps, EVALUATED), self.steps]:
-            question = {"version": version, "against": "random", "games": EVALUATION}
+            question = {"version": version, "against": "random", "games": self.game.evaluation}
             if version:
                 (path,) = (self.out / "adapters" / run).glob(f"step{version - 1:06}-*")
                 question["path"] = str(path)
@@ -206,15 +297,15 @@ class Proof:
     def spec(self, name: str, seed: int) -> dict[str, Any]:
         return {
             "name": name, "model": MODEL, "steps": self.steps, "seed": seed,
-            "environment": {"kind": "tictactoe", "opponent": "random"},
-            "group": {"samples": SAMPLES}, "buffer": {"depth": 1, "groups_per_step": GROUPS, "max_staleness": 2},
-            "sampling": {"temperature": 1, "max_tokens": 4},
+            "environment": self.game.environment, "group": {"samples": self.game.samples},
+            "buffer": {"depth": 1, "groups_per_step": self.game.groups, "max_staleness": 2},
+            "sampling": {"temperature": 1, "max_tokens": self.game.max_tokens},
             "adapters": {"rank": 8, "path_prefix": str(self.out / "adapters")},
         }  # fmt: skip
 
     def progress(self, seed: int, done: int, began: float) -> None:
-        shares = ", ".join(f"{arm} {no_loss(last_games(self.runs[seed, arm]))[0]:.1%}" for arm in ARMS)
-        print(f"seed {seed}: step {done} of {self.steps}, {(time.monotonic() - began) / 60:.1f} min; not lost of the last "
+        shares = ", ".join(f"{arm} {self.game.measure(self.runs[seed, arm][-WINDOW:])[0]:.1%}" for arm in ARMS)
+        print(f"seed {seed}: step {done} of {self.steps}, {(time.monotonic() - began) / 60:.1f} min; {self.game.measured}, last "
               f"{WINDOW} steps: {shares if done else '-'}", flush=True)  # fmt: skip
 
     def report(self) -> bool:
@@ -223,27 +314,33 @@ class Proof:
         if not played:
             print("nothing was played")
             return False
-        print(f"\n{'run':20} {'steps':>5} {'games':>6} {'first ' + str(WINDOW):>9} {'last ' + str(WINDOW):>8}   95 %            reward")
-        ends: dict[str, list[tuple[float, float]]] = {arm: [] for arm in ARMS}
-        for (seed, arm), steps in sorted(played.items(), key=lambda item: (list(ARMS).index(item[0][1]), item[0][0])):
-            last = last_games(steps)
-            share, low, high = no_loss(last)
-            first = no_loss(last_games(steps[:WINDOW]))[0]
+        print(f"\n{self.game_name}: {self.game.measured}, in the first and last {WINDOW} steps")
+        print(f"{'run':20} {'steps':>5} {'games':>6}   first    last   95 %            reward")
+        ends: dict[str, list[tuple[float, float]]] = {arm: [] for arm in self.arms}
+        for (seed, arm), steps in sorted(played.items(), key=lambda item: (self.arms.index(item[0][1]), item[0][0])):
+            share, low, high = self.game.measure(steps[-WINDOW:])
+            first = self.game.measure(steps[:WINDOW])[0]
+            last = [reward for step in steps[-WINDOW:] for _, reward in step["games"]]
             ends[arm].append((low, high))
-            print(f"{arm + ', seed ' + str(seed):20} {len(steps):5} {sum(len(s['games']) for s in steps):6} {first:9.1%} {share:8.1%}"
-                  f"   {low:.1%} to {high:.1%}  {sum(last) / len(last):.3f}")  # fmt: skip
-        self.costs(list(played.values()))
-        (self.out / "learning.svg").write_text(plot.picture(played, list(ARMS)))
+            games = sum(len(step["games"]) for step in steps) // self.game.learners
+            print(f"{arm + ', seed ' + str(seed):20} {len(steps):5} {games:6} {first:7.1%} {share:7.1%}   "
+                  f"{low:.1%} to {high:.1%}  {sum(last) / len(last):.3f}")  # fmt: skip
+        self.costs([steps for (_, arm), steps in played.items() if arm != KILLED])
+        (self.out / "learning.svg").write_text(plot.picture(played, self.arms, self.game.panels))
         print(f"picture: {self.out / 'learning.svg'}")
         whole = all(len(steps) == self.steps for steps in played.values())
-        worst = min((low for low, _ in ends["learner"]), default=0.0)
-        best = max((high for arm in list(ARMS)[1:] for _, high in ends[arm]), default=1.0)
+        worst = min((low for arm in self.arms if arm not in CONTROLS for low, _ in ends[arm]), default=0.0)
+        best = max((high for arm in CONTROLS for _, high in ends[arm]), default=1.0)
         better = True
         for seed, scores in sorted(self.scores.items()):
             first, final = scores[0], scores[self.steps]
             better &= final["mean"] - final["half"] > first["mean"] + first["half"]
             print(f"evaluated, seed {seed}: version 0 {first['mean']:.3f} ± {first['half']:.3f}, "
                   f"version {self.steps} {final['mean']:.3f} ± {final['half']:.3f}")  # fmt: skip
+        for seed, (lost, twice, found) in self.accounts.items():
+            better &= not found
+            print(f"killed, seed {seed}: {self.steps * self.trajectories} trajectories, {lost} lost, {twice} duplicated")
+            print("".join(f"  {finding}\n" for finding in found), end="")
         learned = whole and worst > best and better
         print(f"worst learner above {worst:.1%}, best control below {best:.1%}: " + (
             "it learns" if learned else "it is not shown that it learns" if whole else "the runs are not complete"))  # fmt: skip
@@ -268,7 +365,6 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     proof = Proof(pathlib.Path(sys.argv[1]).absolute(), pathlib.Path(sys.argv[2]).absolute())
-    proof.out.mkdir(parents=True, exist_ok=True)
     try:
         proof.play()
     except KeyboardInterrupt:

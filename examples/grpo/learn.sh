@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # learn.sh: `make learn`. Installs a vLLM for CPUs and what train.py needs into .bin/vllm (once; some 6 GB), then learn.py.
-# What it makes is in .bin/learn: the model, the logs of all processes, learning.svg.
+# What it makes is in .bin/learn/GAME: the model, the logs of all processes, learning.svg.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

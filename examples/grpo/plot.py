@@ -1,14 +1,22 @@
-"""The picture of what learn.py saw, as SVG and by hand: four panels, no library."""
+"""The picture of what learn.py saw, as SVG and by hand: panels, no library."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 WIDTH, HEIGHT, LEFT, TOP = 460, 230, 46, 30
 COLOURS = ["#2563eb", "#d97706", "#6b7280", "#059669"]
 Runs = dict[tuple[int, str], list[dict[str, Any]]]
+
+
+class Shown(NamedTuple):
+    """A figure of each game, made of its reward, that has a panel."""
+
+    title: str
+    value: Callable[[float], float]
+    range: tuple[float, float]
 
 
 class Panel:
@@ -42,7 +50,7 @@ class Panel:
 
     def legend(self, names: list[str]) -> None:
         for i, name in enumerate(names):
-            at = self.x0 + WIDTH - 110 * (len(names) - i)
+            at = self.x0 + WIDTH - 70 * (len(names) - i)
             self.marks.append(f'<text x="{at}" y="{self.y0 - 12}" fill="{COLOURS[i]}" class="k">{name}</text>')
 
 
@@ -69,25 +77,26 @@ def curves(panel: Panel, runs: Runs, arms: list[str], value: Callable[[float], f
     panel.legend(arms)
 
 
-def picture(runs: Runs, arms: list[str]) -> str:
+def picture(runs: Runs, arms: list[str], shown: list[Shown]) -> str:
     steps = max(len(of) for of in runs.values())
-    kept = Panel(0, 0, "games not lost", (0, steps), (0.5, 1), "policy version; bands: 95 %")
-    curves(kept, runs, arms, lambda reward: float(reward >= 0.5))
-    reward = Panel(1, 0, "reward", (0, steps), (0.4, 1), "policy version; bands: 95 %")
-    curves(reward, runs, arms, lambda reward: reward)
+    panels = []
+    for at, one in enumerate(shown):
+        panels.append(Panel(at % 2, at // 2, one.title, (0, steps), one.range, "policy version; bands: 95 %"))
+        curves(panels[-1], runs, arms, one.value)
+    places = [(at % 2, at // 2) for at in (len(shown), len(shown) + 1)]
     names = ["wait", "load", "train", "publish"]
     sums = [[0.0] * (len(names) + 1) for _ in range(steps)]
     for at in range(steps):
         mine = [run[at] for run in runs.values() if at < len(run)]
         for i, name in enumerate(names):
             sums[at][i + 1] = sums[at][i] + sum(s["phases"].get(name, 0.0) for s in mine) / len(mine)
-    time = Panel(0, 1, "seconds of a step", (0, steps), (0, max(s[-1] for s in sums)), "step; mean of all runs")
+    time = Panel(*places[0], "seconds of a step", (0, steps), (0, max(s[-1] for s in sums)), "step; mean of all runs")
     for i in range(len(names)):
         lows, highs = ([(at, s[k]) for at, s in enumerate(sums)] for k in (i, i + 1))
         time.band(lows, highs, COLOURS[i])
         time.line(highs, COLOURS[i])
     time.legend(names)
-    behind = Panel(1, 1, "versions behind the trainer", (0, steps), (0, 3), "step; mean of the batch")
+    behind = Panel(*places[1], "versions behind the trainer", (0, steps), (0, 3), "step; mean of the batch")
     for arm, colour in zip(arms, COLOURS):
         points = []
         for at in range(steps):
@@ -96,7 +105,7 @@ def picture(runs: Runs, arms: list[str]) -> str:
                 points.append((at, sum(ages) / len(ages)))
         behind.line(points, colour)
     behind.legend(arms)
-    marks = "\n".join(mark for panel in (kept, reward, time, behind) for mark in panel.marks)
+    marks = "\n".join(mark for panel in (*panels, time, behind) for mark in panel.marks)
     size = f"{2 * (WIDTH + 70) + 40} {2 * (HEIGHT + 80) + 20}"
     style = "text{font:12px sans-serif;fill:#444} .t{font-weight:bold} .g{stroke:#ddd} .k{fill:inherit}"
     keys = " ".join(f'[fill="{c}"].k{{fill:{c}}}' for c in COLOURS)
