@@ -462,7 +462,8 @@ func (w *world) say(task Task) {
 			text = "refuse: " + t.Err.Error()
 		}
 	case RepairBuffer:
-		text = fmt.Sprintf("repair the buffer: %d granted, %d completed, era %d", t.Mark.Granted, t.Mark.Completed, t.Era)
+		text = fmt.Sprintf("repair the buffer: %d granted, %d completed, era %d (playing %s; ready %s)", t.Mark.Granted,
+			t.Mark.Completed, t.Era, spans(t.Playing), spans(t.Ready))
 	case ConfirmBuffer:
 		if w.m.Mark.Era == 0 {
 			return // as every run does when it begins
