@@ -72,6 +72,12 @@ func TestLoadVerifies(t *testing.T) {
 	if rollout.CodeOf(err) != rollout.CodeNotListed {
 		t.Errorf("got %v, want code %s", err, rollout.CodeNotListed)
 	}
+	elsewhere := adapter(1)
+	elsewhere.Base = "another-model" // the engine was started again, with a model of the same shape
+	_, err = fleet.Loader{}.Load(t.Context(), newFakeEngine(), "a", elsewhere)
+	if rollout.CodeOf(err) != rollout.CodeAdapterConflict || rollout.KindOf(err) != rollout.Permanent {
+		t.Errorf("got %v, want code %s", err, rollout.CodeAdapterConflict)
+	}
 }
 
 // rewriting is an engine under whose load the adapter's weights are written anew.
