@@ -223,6 +223,32 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
+// TestDeadLettersAreFull has as many dead letters as may be: a fact waits, and of samples no more are kept.
+func TestDeadLettersAreFull(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s, _ := leased(t, rdb, store.Limits{})
+		write(t, s, fact("demo", 1), fact("demo", 2), sample("demo", 3))
+		page := unshipped(t, s, "demo").Records
+		if err := s.DeadLetter(ctx, page[0], "no good"); err != nil {
+			t.Fatal(err)
+		}
+		fill := `for i = 2, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'event_id', i) end`
+		if err := rdb.Eval(ctx, fill, rdb.Keys(ctx, "*dead").Val(), delivery.MaxDeadLetters).Err(); err != redis.Nil {
+			t.Fatal(err)
+		}
+		for i, want := range []error{nil, delivery.ErrDeadLettersFull, nil} { // the first is kept already
+			if err := s.DeadLetter(ctx, page[i], "no good"); !errors.Is(err, want) {
+				t.Errorf("event %d: got %v, want %v", i+1, err, want)
+			}
+		}
+		if kept, all, err := s.DeadLetterCount(ctx); err != nil || kept != delivery.MaxDeadLetters || all != 1 {
+			t.Errorf("%d kept of %d, %v", kept, all, err)
+		}
+	})
+}
+
 // TestUnshippedFactsAreKept holds back what a sink has not got, in a run and after its deletion, up to the bound.
 func TestUnshippedFactsAreKept(t *testing.T) {
 	t.Parallel()
