@@ -399,6 +399,11 @@ func TestRows(t *testing.T) {
 		if text, _ := newer["unknown_json"].(string); newer["kind"] != "not_yet" || !json.Valid([]byte(text)) {
 			t.Errorf("%v", newer)
 		}
+		d.events.put("demo", "", []byte(`null`))
+		pass(time.Second)
+		if len(d.events.letters) != 3 || d.events.backlog() != 0 {
+			t.Errorf("%d dead letters, %d wait, after one that came alone", len(d.events.letters), d.events.backlog())
+		}
 	})
 }
 
