@@ -30,14 +30,17 @@ func TestRedisForgetsTheEndOfARun(t *testing.T) {
 		forgets   rollout.Step // the first step that Redis no longer knows to be completed, of three
 		batch     bool         // it knows that the last one was granted
 		rolledOut bool         // the run says that it was rolled back
+		untold    bool         // the account's mark lacks the last record, and the status has it
 	}{
-		{"nothing but the end", 3, true, false},
-		{"the last record", 2, true, true},
-		{"the last batch and two records", 1, false, true},
+		{"nothing but the end", 3, true, false, false},
+		{"the last record", 2, true, true, false},
+		{"the last record, of which no mark tells", 2, true, true, true},
+		{"the last batch and two records", 1, false, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f := newEnded(t)
+			var mark runstatus.Mark
 			for step := range rollout.Step(3) {
 				if step == tt.forgets && !tt.batch {
 					f.save()
@@ -46,12 +49,16 @@ func TestRedisForgetsTheEndOfARun(t *testing.T) {
 				if step == tt.forgets && tt.batch {
 					f.save()
 				}
+				mark = f.mark()
 				f.complete(step)
 			}
 			if tt.forgets == 3 {
 				f.save()
 			}
 			f.end()
+			if tt.untold {
+				f.workflow.mark = mark
+			}
 			f.image.Restore(t, f.rdb)
 			f.Store = buffer.New(f.rdb, buffer.Options{}) // a process that knows nothing
 			f.keep()
@@ -160,6 +167,13 @@ func (f *ended) complete(step rollout.Step) {
 	f.t.Helper()
 	_, _, err := f.Complete(f.ctx, run, step, f.generation, steprecord.StepReport{WallSec: 1}, steprecord.FleetView{})
 	f.ok(err)
+}
+
+func (f *ended) mark() runstatus.Mark {
+	f.t.Helper()
+	account, err := f.Account(f.ctx, run)
+	f.ok(err)
+	return account.Mark
 }
 
 func (f *ended) save() { f.image = redistest.ImageOf(f.t, f.rdb) }
