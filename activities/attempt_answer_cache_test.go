@@ -140,3 +140,39 @@ func TestAnswersTooLateForTheirPhaseAreAskedForAgain(t *testing.T) {
 		t.Errorf("asked %v; want FRANCE, in time, once and ITALY, too late, twice", policy.asked)
 	}
 }
+
+// An answer is good for the same question to the same weights alone: what other weights would have said is not theirs.
+func TestAnswersToAnotherRequestAreNotUsed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*rollout.Request)
+		asked  int
+	}{
+		{"the same", func(*rollout.Request) {}, 1},
+		{"a newer version", func(r *rollout.Request) { r.Model = "r-v2" }, 2},
+		{"a prompt", func(r *rollout.Request) { r.Prompt = "another board" }, 2},
+		{"a conversation", func(r *rollout.Request) { r.Messages = []rollout.Message{{Content: "hello"}} }, 2},
+		{"tools", func(r *rollout.Request) { r.Tools = []byte("[]") }, 2},
+		{"a constraint", func(r *rollout.Request) { r.Constraint.Choices = []string{"x"} }, 2},
+		{"a temperature", func(r *rollout.Request) { r.Sampling.Temperature = 0.5 }, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store, policy := openStore(t), &countingPolicy{asked: map[string]int{}}
+			ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "r"}}
+			req := rollout.Request{ID: ref.String() + "/0/FRANCE/1", Episode: ref, Agent: "FRANCE", Model: "r-v1"}
+			for attempt := 1; attempt <= 2; attempt++ {
+				m := openCache(t, store, policy, ref, attempt)
+				if _, err := m.Complete(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+				m.journal.Close()
+				tt.change(&req)
+			}
+			if got := policy.asked["FRANCE"]; got != tt.asked {
+				t.Errorf("asked %d times, want %d", got, tt.asked)
+			}
+		})
+	}
+}
