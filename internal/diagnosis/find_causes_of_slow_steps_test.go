@@ -137,6 +137,34 @@ func TestRareSteps(t *testing.T) {
 	}
 }
 
+// An engine that was lost of late is told of, though it cost nothing.
+func TestEventsOfTheFleetAreToldWhateverTheyCost(t *testing.T) {
+	t.Parallel()
+	in := with(seedCase(), func(m *simRun) { m.engines, m.steps = 16, 20 }).input()
+	in.Events = []diagnosis.Event{{At: in.Records[15].Service.FirstAskedAt.Add(time.Second),
+		Kind: diagnosis.EventEngineLost, Text: "e16 lost"}}
+	r := diagnosis.Diagnose(in)
+	if len(r.Fleet) != 1 || r.Fleet[0].Step != 15 || !strings.Contains(text(t, r), "e16 lost") {
+		t.Errorf("the fleet's events: %+v\n%s", r.Fleet, text(t, r))
+	}
+}
+
+// Steps that alternate with the buffer's depth are no noise in which a jump is lost.
+func TestAJumpOfARunThatAlternates(t *testing.T) {
+	t.Parallel()
+	in := trainerRun(40, func(k int, phases map[steprecord.Phase]float64) {
+		phases[steprecord.PhaseWait] = []float64{20, 180}[k%2]
+		if k >= 20 {
+			phases[steprecord.PhaseWait] += 80
+		}
+	})
+	in.Spec.Buffer.MaxStaleness = 4
+	r := diagnosis.Diagnose(in)
+	if len(r.Shifts) != 1 || r.Shifts[0].At < 19 || r.Shifts[0].At > 21 {
+		t.Errorf("%d shifts, want one at step 20:\n%s", len(r.Shifts), text(t, r))
+	}
+}
+
 // The last steps of a run, for which nothing is launched any more, have the engines for themselves; that they are fast
 // is no level, and no news.
 func TestTheEndOfARunIsNoLevel(t *testing.T) {

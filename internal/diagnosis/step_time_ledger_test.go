@@ -126,6 +126,8 @@ func TestTheLedgerNamesEveryLoss(t *testing.T) {
 			diagnosis.VerdictProblem, `"eval_dev" every 10 steps, 100 s each`},
 		{"one slow step", trainerRun(30, at(293, steprecord.PhaseTrain, 17)), diagnosis.CauseSingleStep, 0, 293,
 			diagnosis.VerdictHealed, "Step 17 took 443 s, 293 s of it more than usual in training"},
+		{"slow to publish, again and again", trainerRun(30, at(90, steprecord.PhasePublish, 3, 8, 14, 19, 23, 27)),
+			diagnosis.CauseSingleStep, 0, 6 * 90, diagnosis.VerdictProblem, "6 steps, the longest step 3 with 240 s"},
 		{"one late batch", trainerRun(30, at(293, steprecord.PhaseWait, 17)), diagnosis.CauseSingleStep, 0, 293,
 			diagnosis.VerdictHealed, "Step 17 took 443 s, 293 s of it more than usual in waiting for batches"},
 		{"slow to publish", trainerRun(36, from(0, steprecord.PhasePublish, 73)), diagnosis.CausePublish, 0, 36 * 80,
