@@ -6,6 +6,7 @@ import contextlib
 import math
 import pathlib
 import random
+import re
 import sys
 import tempfile
 import unittest
@@ -15,7 +16,8 @@ try:
     import tiny_model
     import torch
     import train
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    import xgrammar
+    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 except ImportError as missing:
     raise unittest.SkipTest("%s; pip install './clients/python[torch]' peft transformers" % missing) from None
 
@@ -182,6 +184,31 @@ class GRPO(unittest.TestCase):
                 weight.fill_(math.nan)
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ArithmeticError, "no number"):
             trainer.probe(folder)
+
+    def test_every_diplomacy_answer_can_be_written_and_in_one_way(self):
+        """Whatever is drawn under a constraint of Diplomacy, there is a token to go on with, until the answer is one."""
+        texts = [file.read_text() for file in (tiny_model.GAME / "diplomacyenv/testdata").glob("*.txt")]
+        patterns = sorted({pattern for text in texts for pattern in re.findall("=== constraint regex\n(.*)", text)})
+        self.assertGreater(len(patterns), 5)
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model.write_diplomacy_tokenizer(pathlib.Path(folder))
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+        size, rng = len(tokenizer), random.Random(0)
+        allowed = train.AllowedTokens(tokenizer, size)
+        for pattern in patterns:
+            for _ in range(20):
+                answer, matcher = [], xgrammar.GrammarMatcher(allowed._compiled("regex", pattern))
+                bits = xgrammar.allocate_token_bitmask(1, size)
+                while answer[-1:] != [tokenizer.eos_token_id]:
+                    matcher.fill_next_token_bitmask(bits)
+                    choices = [token for token in range(size) if int(bits[0, token // 32]) >> (token % 32) & 1]
+                    self.assertTrue(choices, "nothing can follow %r under %s" % (tokenizer.decode(answer), pattern))
+                    words = [tokenizer.decode([token]) for token in choices]
+                    for word in words:
+                        self.assertEqual([other for other in words if other.startswith(word)], [word])
+                    answer.append(rng.choice(choices))
+                    matcher.accept_token(answer[-1])
+                self.assertTrue(re.fullmatch(pattern, tokenizer.decode(answer[:-1])))
 
     def test_a_folder_without_a_tokenizer_is_named(self):
         with tempfile.TemporaryDirectory() as folder, self.assertRaises(SystemExit) as refused:

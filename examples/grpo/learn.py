@@ -6,10 +6,13 @@ one whose advantages are dealt to the wrong games, one whose learning rate is 0.
 learner's last games were better than the best control's, their 95 % intervals apart, and if in evaluations, games that
 nobody trains on, each learner's last version is above what it began with; else the exit status is 1.
 
+GAME=diplomacy has France and Turkey learn from one year, each answer held to legal orders by a regex, against powers that hold
+or order at random.
+
 With KILLS=1 each seed has a run more: a learner whose trainer, worker, server and engine are killed with kill -9, once each.
 It must have learned as the others, with no game lost and none trained on twice.
 
-Environment: SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (55),
+Environment: GAME (tictactoe), SEEDS (as many as fit, 5 at most), FIRST_SEED (0), STEPS of each run (55; diplomacy 30),
 MINUTES for all runs (18), LOSS (dapo), LR (6e-3), KILLS (0).
 """
 
@@ -77,6 +80,20 @@ def no_loss(steps: list[dict[str, Any]]) -> tuple[float, float, float]:
     return (kept / len(rewards) if rewards else math.nan, *wilson(kept, len(rewards)))
 
 
+def mean_reward(steps: list[dict[str, Any]]) -> tuple[float, float, float]:
+    """The mean reward, and its interval by groups: games of one group meet the same orders of the bots that draw them."""
+    groups: dict[str, list[float]] = {}
+    for step in steps:
+        for trajectory, (_, reward) in zip(step["trajectories"], step["games"], strict=True):
+            groups.setdefault("/".join(trajectory.split("/")[:2]), []).append(reward)
+    means = [sum(of) / len(of) for of in groups.values()]
+    if len(means) < 2:
+        return math.nan, 0.0, 1.0
+    mean = sum(means) / len(means)
+    half = 1.96 * math.sqrt(sum((m - mean) ** 2 for m in means) / (len(means) - 1) / len(means))
+    return mean, mean - half, mean + half
+
+
 @dataclasses.dataclass(frozen=True)
 class Game:
     environment: dict[str, Any]
@@ -95,6 +112,15 @@ GAMES = {
     "tictactoe": Game(
         {"kind": "tictactoe", "opponent": "random"}, 55, 8, 8, 1, 4, 256, "not lost", no_loss,
         [plot.Shown("games not lost", lambda reward: float(reward >= 0.5), (0.5, 1)), plot.Shown("reward", float, (0.4, 1))],
+    ),
+    "diplomacy": Game(
+        {
+            "kind": "diplomacy", "horizon_years": 1, "train": ["FRANCE", "TURKEY"], "constraint": "regex",
+            "opponents": {"AUSTRIA": "hold", "ENGLAND": "random", "GERMANY": "hold", "ITALY": "random", "RUSSIA": "hold"},
+            "prompt": {"neighbours": False}, "reward": {"kind": "center_share"},
+        },
+        30, 4, 8, 2, 120, 64, "share of all centres", mean_reward,
+        [plot.Shown("centres of a power", lambda reward: 34 * reward, (3, 6))],
     ),
 }  # fmt: skip
 
@@ -183,7 +209,7 @@ class Proof:
         if not (model / "model.safetensors").exists():
             print("making a tiny Qwen3 (once)", flush=True)
             env = {**os.environ, "OMP_NUM_THREADS": "1"}
-            subprocess.run([self.venv / "bin/python", HERE / "tiny_model.py", model], check=True, env=env)
+            subprocess.run([self.venv / "bin/python", HERE / "tiny_model.py", model, self.game_name], check=True, env=env)
         engine, api = free_port(), free_port()
         print("starting vLLM", flush=True)
         # vLLM 0.28 on CPUs answers a request for the base model with the adapter of the last slot when others of its batch

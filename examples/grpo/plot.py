@@ -96,7 +96,7 @@ def picture(runs: Runs, arms: list[str], shown: list[Shown]) -> str:
         time.band(lows, highs, COLOURS[i])
         time.line(highs, COLOURS[i])
     time.legend(names)
-    behind = Panel(*places[1], "versions behind the trainer", (0, steps), (0, 3), "step; mean of the batch")
+    behind = Panel(*places[1], "versions behind", (0, steps), (0, 3), "step; mean of the batch")
     for arm, colour in zip(arms, COLOURS):
         points = []
         for at in range(steps):

@@ -1,18 +1,20 @@
-"""tiny_model.py DIR: a Qwen3 of a few hundred thousand weights that knows tic-tac-toe's rules and no strategy.
+"""tiny_model.py DIR [GAME]: a Qwen3 of a few hundred thousand weights that knows a game's rules at most, and no strategy.
 
-DIR becomes a model folder as Hugging Face's libraries write it, made from fixed seeds; nothing is downloaded. The model is
-taught by plain cross-entropy on games in which both sides mark any free square: it then answers with a free square,
-each about as likely as the others. That is what reinforcement learning starts from.
+DIR becomes a model folder as Hugging Face's libraries write it, made from fixed seeds; nothing is downloaded. For tictactoe
+the model is taught by plain cross-entropy on games in which both sides mark any free square: it then answers with a free
+square, each about as likely as the others. For diplomacy it is taught nothing: its tokenizer has a token for each unit, place
+and word of an order, and the constraint leaves it legal orders alone. That is what reinforcement learning starts from.
 """
 
 import json
 import pathlib
 import random
+import re
 import sys
 import time
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.utils import logging
 
@@ -24,6 +26,9 @@ RULES = (
     "Tic-tac-toe. Players X and O mark one free square in turn; three marks in a row, column or diagonal win.\n"
     "Squares are named by column a-c and row 1-3. Answer with the name of one free square.\n\n"
 )
+GAME = pathlib.Path(__file__).resolve().parents[2] / "internal/game"
+# The words of Diplomacy's prompts and orders: a unit, a coast, a phase, any other word or number, a mark.
+WORD = r" ?[AF] [A-Z]{3}|/[NSEW]C|[SFW]\d{4}[MRA]| ?[A-Za-z]+| ?\d+|\n| ?[^\w\s]"
 HIDDEN, LAYERS, HEADS = 64, 2, 4
 EXAMPLES, BATCH, RATE = 500, 64, 3e-3  # batches of positions, positions in each, the peak of Adam's learning rate
 
@@ -56,9 +61,36 @@ def write_tokenizer(out: pathlib.Path, rng: random.Random) -> Tokenizer:
     )
     # An answer is one token, and the end; the rules, the same in every prompt, are one token, so that two cores suffice.
     tokenizer.add_tokens([RULES, *SQUARES])
+    save_tokenizer(tokenizer, out)
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, out: pathlib.Path) -> None:
     tokenizer.save(str(out / "tokenizer.json"))
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "pad_token": END, "model_max_length": 4096}
     (out / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def write_diplomacy_tokenizer(out: pathlib.Path) -> Tokenizer:
+    """A token for each word. No token begins another that may stand in its place: an order is written in one way.
+
+    The rules, the same in every prompt, are one token."""
+    files = [GAME / f"diplomacyenv/testdata/{phase}.txt" for phase in ("movement", "retreats", "builds", "removals")]
+    sections = "".join(file.read_text() for file in files).split("=== ")
+    prompts = "".join(section.partition("\n")[2] for section in sections if not section.startswith("constraint"))
+    rules = prompts[prompts.index("You command one power") : prompts.index("in their order.\n") + len("in their order.\n")]
+    places = [place["id"] for place in json.loads((GAME / "diplomacy/standard_map.json").read_text())["provinces"]]
+    orders = [" - ", " H", " S ", " C ", " VIA", " R ", " D", " B", "WAIVE", "/NC", "/SC", "/EC", "\n"]
+    phases = ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A"]
+    units = [f"{space}{kind} {place}" for place in places for space in ("", " ") for kind in "AF"]
+    words = [*orders, *phases, *units, *places, *(" " + place for place in places), *re.findall(WORD, prompts.replace(rules, ""))]
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys([END, "<unk>", *words]))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([END])
+    tokenizer.add_tokens([rules])
+    save_tokenizer(tokenizer, out)
     return tokenizer
 
 
@@ -98,14 +130,14 @@ def teach(model: Qwen3ForCausalLM, tokenizer: Tokenizer, rng: random.Random) -> 
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["tictactoe"], ["diplomacy"]):
         sys.exit(__doc__)
-    out = pathlib.Path(sys.argv[1])
+    out, diplomacy = pathlib.Path(sys.argv[1]), sys.argv[2:] == ["diplomacy"]
     out.mkdir(parents=True, exist_ok=True)
     logging.disable_progress_bar()
     rng = random.Random(0)
     torch.manual_seed(0)
-    tokenizer = write_tokenizer(out, rng)
+    tokenizer = write_diplomacy_tokenizer(out) if diplomacy else write_tokenizer(out, rng)
     end = tokenizer.token_to_id(END)
     config = Qwen3Config(
         vocab_size=tokenizer.get_vocab_size(),
@@ -120,11 +152,12 @@ def main() -> None:
         bos_token_id=end,
         eos_token_id=end,
         pad_token_id=end,
+        initializer_range=0.1 if diplomacy else 0.02,  # of a model that is not taught, wide enough to prefer some orders
     )
     model = Qwen3ForCausalLM(config).to(torch.float32)
-    legal = teach(model, tokenizer, rng)
+    knows = "it was taught nothing" if diplomacy else f"{teach(model, tokenizer, rng):.1%} of its answers are legal"
     model.eval().save_pretrained(out)
-    print(f"a Qwen3 of {sum(p.numel() for p in model.parameters()):,} weights in {out}; {legal:.1%} of its answers are legal")
+    print(f"a Qwen3 of {sum(p.numel() for p in model.parameters()):,} weights in {out}; {knows}")
 
 
 if __name__ == "__main__":
