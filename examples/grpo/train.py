@@ -213,7 +213,7 @@ def main() -> None:
         with step as s:
             try:
                 trainer.learn(s, run.policy_version)
-            except FloatingPointError as fault:
+            except ArithmeticError as fault:  # the loss, its gradient, or what the new weights answer is no number
                 sys.exit(f"train: step {s.number} is not published nor recorded: {fault}. Lower --lr, or look at the "
                          "batch; the next process gets the same one")
             run.prune_adapters(args.keep_adapters)
