@@ -41,16 +41,17 @@ func NewReader() *Reader {
 
 // content is an adapter's files.
 type content struct {
-	config []byte
-	digest string           // of configuration and weights; empty: there are no weights
-	shapes map[string][]int // of the tensors, where the file tells
+	config  []byte
+	digest  string            // of configuration and weights; empty: there are no weights
+	broken  string            // a tensor with a NaN or an infinity; empty: none is known
+	tensors map[string]tensor // where the file tells
 }
 
 // digested is a digest, with the state of the files when it was taken.
 type digested struct {
 	config, weights fs.FileInfo
 	at              time.Time
-	digest          string
+	digest, broken  string
 }
 
 // weightFiles are the names under which vLLM finds weights, in its order.
@@ -82,8 +83,8 @@ func (r *Reader) read(ctx context.Context, prefix, path string) (content, error)
 		return content{config: config.Bytes()}, err
 	}
 	defer weights.Close()
-	digest, err := r.digest(ctx, path, config.Bytes(), info, weights, seen)
-	return content{config.Bytes(), digest, shapesOf(weights)}, err
+	of, err := r.digest(ctx, path, config.Bytes(), info, weights, seen)
+	return content{config.Bytes(), of.digest, of.broken, tensorsOf(weights)}, err
 }
 
 // openWeights opens the first of the weights that vLLM looks for; nil: there are none.
@@ -99,33 +100,37 @@ func openWeights(dir *confinedDir, rel string) (*os.File, fs.FileInfo, error) {
 
 func (r *Reader) digest(
 	ctx context.Context, path string, config []byte, configInfo fs.FileInfo, weights *os.File, info fs.FileInfo,
-) (string, error) {
+) (digested, error) {
 	if r == nil {
 		r = NewReader()
 	}
 	if old, ok := r.remembered(path); ok && old.stillOf(configInfo, info) {
-		return old.digest, nil
+		return old, nil
 	}
 	select {
 	case r.hashing <- struct{}{}:
 		defer func() { <-r.hashing }()
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return digested{}, ctx.Err()
 	}
 	now := digested{config: configInfo, weights: info, at: time.Now()}
 	hash := sha256.New()
 	hash.Write(config)
 	if err := readAll(ctx, hash, weights, info, maxWeightsBytes); err != nil {
-		return "", fmt.Errorf("digest of adapter: %w", err)
+		return digested{}, fmt.Errorf("digest of adapter: %w", err)
 	}
 	now.digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
+	var err error
+	if now.broken, err = withoutNumbers(ctx, weights); err != nil {
+		return digested{}, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.known) >= maxKnown {
 		clear(r.known)
 	}
 	r.known[path] = now
-	return now.digest, nil
+	return now, nil
 }
 
 func (r *Reader) remembered(path string) (digested, bool) {

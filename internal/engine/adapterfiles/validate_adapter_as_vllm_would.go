@@ -43,7 +43,7 @@ func (r *Reader) Inspect(ctx context.Context, prefix, path string, rank int) (In
 	if err != nil {
 		return Inspection{}, fmt.Errorf("inspect adapter: %w", err)
 	}
-	if err := checkConfig(found.config, found.shapes, rank); err != nil {
+	if err := checkConfig(found, rank); err != nil {
 		return Inspection{}, rollout.Fail(rollout.Permanent, rollout.CodeBadAdapter, fmt.Errorf("adapter at %s: %w", path,
 			err))
 	}
@@ -64,8 +64,8 @@ func noWeights(path string) error {
 }
 
 // checkConfig finds everything in PEFT's adapter_config.json that an engine would refuse, and tensors that are not of
-// the rank that it says.
-func checkConfig(raw []byte, shapes map[string][]int, rank int) error {
+// the rank that it says, or hold what is no number.
+func checkConfig(found content, rank int) error {
 	var cfg struct {
 		Type    string          `json:"peft_type"`
 		Rank    int             `json:"r"`
@@ -75,7 +75,7 @@ func checkConfig(raw []byte, shapes map[string][]int, rank int) error {
 		Save    []string        `json:"modules_to_save"`
 		Ranks   map[string]int  `json:"rank_pattern"`
 	}
-	if err := json.Unmarshal(raw, &cfg); err != nil {
+	if err := json.Unmarshal(found.config, &cfg); err != nil {
 		return fmt.Errorf("adapter_config.json: %w", err)
 	}
 	var faults []error
@@ -99,10 +99,13 @@ func checkConfig(raw []byte, shapes map[string][]int, rank int) error {
 	fault(len(cfg.Save) > 0,
 		"modules_to_save is %s: vLLM serves no fully trained modules; train with modules_to_save=None",
 		strings.Join(cfg.Save, ", "))
-	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		if is, of := rankOf(name, shapes[name]); of && is != cfg.Rank && len(cfg.Ranks) == 0 {
+	fault(found.broken != "", "%s holds a NaN or an infinity: go back to weights from before the step, and lower its "+
+		"learning rate", found.broken)
+	for _, name := range slices.Sorted(maps.Keys(found.tensors)) {
+		shape := found.tensors[name].Shape
+		if is, of := rankOf(name, shape); of && is != cfg.Rank && len(cfg.Ranks) == 0 {
 			fault(true, "%s has shape %v, and adapter_config.json says r=%d: write both from the same model", name,
-				shapes[name], cfg.Rank)
+				shape, cfg.Rank)
 			break
 		}
 	}

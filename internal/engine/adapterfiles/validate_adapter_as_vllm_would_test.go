@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,50 @@ func TestTensorsOfAnotherRank(t *testing.T) {
 		if (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", shapes, err, says)
 		}
+	}
+}
+
+// TestWeightsThatAreNoNumbers: an engine that has them answers nobody who asks for them, and is quarantined for all
+// runs.
+func TestWeightsThatAreNoNumbers(t *testing.T) {
+	t.Parallel()
+	const fine = "\x00\x00\x80\x3f" // 1.0 in 32 bits
+	for _, tt := range []struct {
+		name, kind, data string
+		broken           bool
+	}{
+		{"numbers", "F32", fine + fine, false},
+		{"the greatest number", "F32", fine + "\xff\xff\x7f\x7f", false},
+		{"a NaN in 32 bits", "F32", fine + "\x00\x00\xc0\x7f", true},
+		{"an infinity below zero", "F32", fine + "\x00\x00\x80\xff", true},
+		{"a NaN in 16 bits", "F16", "\x00\x3c\x00\x7e", true},
+		{"an infinity in 16 bits", "F16", "\x00\x3c\x00\x7c", true},
+		{"one in 16 bits", "F16", "\x00\x3c\x00\x3c", false},
+		{"a NaN in bfloat16", "BF16", "\x80\x3f\xc0\x7f", true},
+		{"one in bfloat16", "BF16", "\x80\x3f\x80\x3f", false},
+		{"a NaN in 64 bits", "F64", "\x00\x00\x00\x00\x00\x00\xf8\x7f", true},
+		{"bytes", "I8", "\xff\xff\xff\xff", false},
+		{"a file that ends before", "F32", "\x00", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := adapterDir(t, `{"r":8,"target_modules":["q"]}`)
+			header := fmt.Sprintf(`{"bias":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},`+
+				`"q":{"dtype":%q,"shape":[1],"data_offsets":[4,%d]}}`, tt.kind, 4+max(4, len(tt.data)))
+			file := string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header + fine + tt.data
+			if err := os.WriteFile(filepath.Join(dir, "adapter_model.safetensors"), []byte(file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(60 * time.Millisecond) // files that were just written are not remembered
+			reader := NewReader()
+			for range 2 { // the second time it is remembered
+				_, err := reader.Inspect(t.Context(), filepath.Dir(dir), dir, 32)
+				named := err != nil && strings.Contains(err.Error(), "q holds a NaN") && rollout.KindOf(err) == rollout.Permanent
+				if named != tt.broken || err != nil && !named {
+					t.Errorf("%v; want a permanent failure that names the tensor: %t", err, tt.broken)
+				}
+			}
+		})
 	}
 }
 
@@ -194,7 +239,7 @@ func FuzzAdapterConfig(f *testing.F) {
 		f.Add([]byte(config), 32)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, rank int) {
-		if err := checkConfig(raw, nil, rank); err != nil {
+		if err := checkConfig(content{config: raw}, rank); err != nil {
 			if strings.TrimSpace(err.Error()) == "" {
 				t.Error("refused without a word")
 			}
