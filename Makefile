@@ -290,6 +290,10 @@ test-redis-faults: $(TEMPORAL) ## a minute each of a Redis that comes back older
 test-conditions: $(TEMPORAL) ## what goes wrong is told by status, top, API and page within 30 s, and no more when it is over (ten minutes; root, Linux)
 	MILLRACE_CONDITIONS=1 go test -C trials $(LINK) ./crashtest -run ConditionsAreTold -v -timeout 30m
 
+.PHONY: test-healthy
+test-healthy: $(TEMPORAL) ## runs of three shapes that are well, for FOR=1h: no face ever says that anything needs somebody (root, Linux)
+	MILLRACE_HEALTHY=$(or $(FOR),1h) go test -C trials $(LINK) ./crashtest -run HealthyRuns -v -timeout 0
+
 OLD = $(shell git tag --list 'v*' --sort=-version:refname | head -n 1)
 .PHONY: test-rolling
 test-rolling: $(TEMPORAL) ## roll a run over from an earlier version (OLD=commit; the newest release, if not given) and back

@@ -57,7 +57,7 @@ func follow(cfg *enginesim.Config, profile string, given func(flag string) bool)
 		return usage("--profile: %v", err)
 	}
 	limits := p.Limits()
-	cfg.Cost, cfg.BlockSize, cfg.MaxCPULoRAs = p.Cost(1), limits.Block, limits.HostAdapter
+	cfg.Cost, cfg.BlockSize = p.Cost(1), limits.Block
 	for _, l := range []struct {
 		flag  string
 		value *int
@@ -72,6 +72,7 @@ func follow(cfg *enginesim.Config, profile string, given func(flag string) bool)
 			*l.value = l.limit
 		}
 	}
+	cfg.MaxCPULoRAs = max(limits.HostAdapter, cfg.MaxLoRAs) // the CPU keeps at least what a batch may need, as vLLM's does
 	return nil
 }
 

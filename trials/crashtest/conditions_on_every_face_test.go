@@ -224,7 +224,8 @@ func startWatched(t *testing.T, cfg crashtest.Config) *watched {
 	t.Cleanup(func() { s.must(syscall.Unmount(disk, syscall.MNT_DETACH)) })
 	var err error
 	s.Stack, err = stack.Start(t.Context(), stack.Config{Programs: cfg.Programs, Dir: s.dir, Service: service, Workers: 1,
-		Fsync: "everysec", Engines: 2, EngineArgs: []string{"--speed", "20", "--faults"}, Log: t.Output()})
+		Fsync: "everysec", Engines: 2, EngineArgs: []string{"--speed", "20", "--faults", "--max-loras", "32"},
+		Log: t.Output()})
 	s.must(err)
 	t.Cleanup(s.Stop)
 	s.client, err = s.Client()
