@@ -103,6 +103,8 @@ const (
 // account reads an answer of success, which may still account for less than all.
 func account(a answer, events, try int, jitter float64) reaction {
 	switch {
+	case a.brokeOff && try < maxOddOne: // something on the way cut it: the events may have been taken or not
+		return reaction{again, backoff(try, maxPause, jitter), telemetry.SinkRetrying, "Axiom's answer broke off", ""}
 	case !a.counted:
 		return reaction{park, parkPause, telemetry.SinkDegraded,
 			fmt.Sprintf("what answers is not Axiom's ingest: %d: %s", a.status, a.message), addressAdvice}

@@ -39,6 +39,11 @@ func TestReact(t *testing.T) {
 		{"one, never accounted for", answer{status: 200, counted: true}, 1, 8, want{refused, 0, "ok"}},
 		{"a page of somebody else", answer{status: 200, message: "a page of HTML"}, 5, 0,
 			want{park, time.Minute, "degraded"}},
+		{"broken off", readAnswer(200, nil, []byte(`{"ingested": 5, "fai`)), 5, 0, want{again, time.Second, "retrying"}},
+		{"broken off before it began", readAnswer(200, nil, nil), 5, 1, want{again, 2 * time.Second, "retrying"}},
+		{"always broken off", readAnswer(200, nil, []byte(`{`)), 5, 8, want{park, time.Minute, "degraded"}},
+		{"JSON of somebody else", readAnswer(200, nil, []byte(`{"status": "ok"}`)), 5, 0,
+			want{park, time.Minute, "degraded"}},
 
 		{"rate limit", answer{status: 429, wait: wait(90 * time.Second)}, 5, 4, want{again, 90 * time.Second, "limited"}},
 		{"rate limit that has passed", answer{status: 429, wait: retryTime{at: now.Add(-time.Hour)}}, 5, 0,

@@ -3,7 +3,9 @@ package axiom
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -19,6 +21,7 @@ type answer struct {
 	message string    // what a refusal says, on one line
 	wait    retryTime // when a limit says to come again
 
+	brokeOff bool  // the answer is the beginning of an account
 	counted  bool  // the answer is Axiom's account of the events:
 	ingested int64 // so many were taken,
 	failed   int64 // and so many were not,
@@ -51,7 +54,9 @@ func readAnswer(status int, header http.Header, body []byte) answer {
 			Error     string `json:"error"`
 		} `json:"failures"`
 	}
-	if err := json.Unmarshal(body, &account); err != nil || account.Ingested == nil {
+	err := json.NewDecoder(bytes.NewReader(body)).Decode(&account)
+	if err != nil || account.Ingested == nil {
+		a.brokeOff = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		a.message = readMessage(status, header, body)
 		return a
 	}
