@@ -89,7 +89,7 @@ func reportOf(m *measurements, reg *regime, p predictions, causes []Cause, over 
 	if scaled := m.in.Scaling; scaled != nil {
 		price = scaled.Price
 	}
-	r.weigh(recent, m.in.Spec.SlowShare, price)
+	r.weigh(recent, &m.in.Spec, price)
 	r.Next = append(r.Next, nextCommands(r, m, p)...)
 	return r
 }

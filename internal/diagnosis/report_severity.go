@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/kit/units"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // Severity is whether a report needs somebody.
@@ -26,8 +27,8 @@ const slowShare = 0.1
 func (r Report) Urgent() bool { return r.Severity == SeveritySlow || r.Severity == SeverityStuck }
 
 // weigh judges how much the first finding matters, by the share of the time that it costs. What an engine costs an hour
-// gives a loss its price; 0: not known.
-func (r *Report) weigh(recent *Ledger, bound, perEngineHour float64) {
+// gives a loss its price; 0: not known. A run that goes behind others, as evaluations do, waits by intention.
+func (r *Report) weigh(recent *Ledger, spec *runspec.Spec, perEngineHour float64) {
 	switch r.Verdict {
 	case VerdictHealthy, VerdictNoAnswer:
 		r.Severity = SeverityOK
@@ -51,7 +52,7 @@ func (r *Report) weigh(recent *Ledger, bound, perEngineHour float64) {
 	if n := len(r.Levels); n > 0 && perEngineHour*r.Levels[n-1].Engines > 0 {
 		r.Brief += fmt.Sprintf(", $%s/h", units.Number(r.Loss*perEngineHour*r.Levels[n-1].Engines))
 	}
-	if r.Loss < cmp.Or(bound, slowShare) {
+	if r.Loss < cmp.Or(spec.SlowShare, slowShare) || spec.Dispatch.Behind && first.starved {
 		r.Severity = SeverityNote
 	}
 }

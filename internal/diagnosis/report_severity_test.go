@@ -13,22 +13,24 @@ import (
 func TestSeverity(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name  string
-		run   simRun
-		bound float64
-		price float64 // of an engine, an hour
-		want  diagnosis.Severity
+		name   string
+		run    simRun
+		bound  float64
+		price  float64 // of an engine, an hour
+		want   diagnosis.Severity
+		behind bool
 	}{
-		{"nothing is lost", with(seedCase(), func(m *simRun) { m.engines = 16 }), 0, 2, diagnosis.SeverityOK},
-		{"half of each step is waited for", seedCase(), 0, 0, diagnosis.SeveritySlow},
-		{"the same, which the run's owner accepts", seedCase(), 0.9, 0, diagnosis.SeverityNote},
-		{"no step", simRun{}, 0, 2, diagnosis.SeverityOK},
-		{"half of each step, and engines have a price", seedCase(), 0, 2, diagnosis.SeveritySlow},
+		{"nothing is lost", with(seedCase(), func(m *simRun) { m.engines = 16 }), 0, 2, diagnosis.SeverityOK, false},
+		{"half of each step is waited for", seedCase(), 0, 0, diagnosis.SeveritySlow, false},
+		{"the same, which the run's owner accepts", seedCase(), 0.9, 0, diagnosis.SeverityNote, false},
+		{"the same, of a run that goes behind others", seedCase(), 0, 0, diagnosis.SeverityNote, true},
+		{"no step", simRun{}, 0, 2, diagnosis.SeverityOK, false},
+		{"half of each step, and engines have a price", seedCase(), 0, 2, diagnosis.SeveritySlow, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			in := tt.run.input()
-			in.Spec.SlowShare = tt.bound
+			in.Spec.SlowShare, in.Spec.Dispatch.Behind = tt.bound, tt.behind
 			if tt.price > 0 {
 				in.Scaling = &diagnosis.ScalingNow{Price: tt.price}
 			}

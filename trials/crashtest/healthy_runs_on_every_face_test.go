@@ -41,7 +41,7 @@ func TestHealthyRunsNeedNobody(t *testing.T) {
 			t.Fatal(out)
 		}
 		s.must(s.Spawn(name+"-trainer", true, cfg.Millrace, "trainer", "demo", name, "--server", "http://"+s.Server,
-			"--load", "0.1s", "--ref-logprobs", "0s", "--train", "9s", "--publish", "0.1s"))
+			"--speed", "1", "--load", "0.1s", "--ref-logprobs", "0s", "--train", "20s", "--publish", "0.1s"))
 	}
 	looks := 0
 	for end := time.Now().Add(lasts); time.Now().Before(end); looks++ {
