@@ -291,7 +291,7 @@ test-conditions: $(TEMPORAL) ## what goes wrong is told by status, top, API and 
 	MILLRACE_CONDITIONS=1 go test -C trials $(LINK) ./crashtest -run ConditionsAreTold -v -timeout 30m
 
 .PHONY: test-healthy
-test-healthy: $(TEMPORAL) ## runs of three shapes that are well, for FOR=1h: no face ever says that anything needs somebody (root, Linux)
+test-healthy: $(TEMPORAL) ## runs of three shapes that are well, for FOR=1h: no face ever says that anything needs somebody
 	MILLRACE_HEALTHY=$(or $(FOR),1h) go test -C trials $(LINK) ./crashtest -run HealthyRuns -v -timeout 0
 
 OLD = $(shell git tag --list 'v*' --sort=-version:refname | head -n 1)

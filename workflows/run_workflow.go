@@ -118,7 +118,11 @@ func (r *run) wait(ctx workflow.Context, task runmachine.Wait) (runmachine.Resul
 	r.index(ctx)
 	r.show(ctx)
 	full := func() bool { return workflow.GetInfo(ctx).GetCurrentHistoryLength() > fullHistory && r.idle(ctx) }
-	awoke, err := workflow.AwaitWithTimeout(ctx, task.For, func() bool { return r.machine.Awake() || full() })
+	timed, done := workflow.WithCancel(ctx)
+	awoke, err := workflow.AwaitWithTimeout(timed, task.For, func() bool { return r.machine.Awake() || full() })
+	if workflow.GetVersion(ctx, "cancel-wait-timer", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		done() // or the timer fires later, and has a task made for nothing
+	}
 	if err != nil {
 		return nil, err
 	}

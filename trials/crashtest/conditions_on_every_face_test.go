@@ -41,7 +41,13 @@ func TestConditionsAreToldByEveryFace(t *testing.T) {
 	}
 	var cfg crashtest.Config
 	programs(t, &cfg)
-	s := startWatched(t, cfg)
+	dir := t.TempDir()
+	disk := filepath.Join(dir, "redis") // small, so that it can be filled
+	if err := errors.Join(os.Mkdir(disk, 0o755), syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	s := startWatched(t, cfg, dir)
 	for _, c := range conditions {
 		t.Run(c.name, func(t *testing.T) {
 			s.T = t
@@ -204,9 +210,9 @@ type watched struct {
 	axiom      *atomic.Int32 // what it answers; 0: as it should
 }
 
-func startWatched(t *testing.T, cfg crashtest.Config) *watched {
+func startWatched(t *testing.T, cfg crashtest.Config, dir string) *watched {
 	t.Helper()
-	s := &watched{T: t, cfg: cfg, dir: t.TempDir(), axiom: new(atomic.Int32)}
+	s := &watched{T: t, cfg: cfg, dir: dir, axiom: new(atomic.Int32)}
 	fake := &axiomtest.Server{}
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status := s.axiom.Load(); status != 0 {
@@ -218,10 +224,6 @@ func startWatched(t *testing.T, cfg crashtest.Config) *watched {
 	t.Cleanup(sink.Close)
 	t.Setenv("AXIOM_TOKEN", "xaat-conditions")
 	service := fmt.Sprintf("worker: {games: 64}\naxiom: {dataset: conditions, url: %s}\n", sink.URL)
-	disk := filepath.Join(s.dir, "redis") // small, so that it can be filled
-	s.must(os.Mkdir(disk, 0o755))
-	s.must(syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"))
-	t.Cleanup(func() { s.must(syscall.Unmount(disk, syscall.MNT_DETACH)) })
 	var err error
 	s.Stack, err = stack.Start(t.Context(), stack.Config{Programs: cfg.Programs, Dir: s.dir, Service: service, Workers: 1,
 		Fsync: "everysec", Engines: 2, EngineArgs: []string{"--speed", "20", "--faults", "--max-loras", "32"},

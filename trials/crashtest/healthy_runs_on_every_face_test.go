@@ -21,7 +21,7 @@ func TestHealthyRunsNeedNobody(t *testing.T) {
 	}
 	var cfg crashtest.Config
 	programs(t, &cfg)
-	s := startWatched(t, cfg)
+	s := startWatched(t, cfg, t.TempDir())
 	s.millrace("run", "delete", "going", "--force") // nobody trains it
 	rows := filepath.Join(s.dir, "rows.jsonl")
 	s.must(os.WriteFile(rows, []byte(`{"question": "a low digit", "answer": "[0-4]"}`+"\n"+

@@ -23,10 +23,12 @@ func Find(getenv func(string) string, root string) (string, error) {
 
 // DevServer is the arguments that run the dev server on a port of loopback. Tasks have priorities, which server 1.29
 // has switched off. A queue has one partition: each has an order of its own, and passes on one poll at a time to the
-// first, so that workers would wait at empty ones beside tasks that wait.
+// first, so that workers would wait at empty ones beside tasks that wait. A worker that completes a workflow's task may
+// take the short activities that follow with it, without a queue.
 func DevServer(port string, more ...string) []string {
 	return append([]string{"server", "start-dev", "--ip", "127.0.0.1", "--port", port, "--log-level", "error",
 		"--dynamic-config-value", "matching.useNewMatcher=true",
 		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
-		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"}, more...)
+		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1",
+		"--dynamic-config-value", "system.enableActivityEagerExecution=true"}, more...)
 }
