@@ -139,7 +139,8 @@ func scalingTroubles(view supply.View) []Trouble {
 	}
 	if strings.Contains(view.Why, "the budget of") {
 		found = append(found, Trouble{What: fmt.Sprintf("the fleet should be larger than %s: %s",
-			units.Counted(view.Wanted, "engine"), view.Why), Advice: "raise scaling.budget_per_hour, or leave it: the runs go on more slowly"})
+			units.Counted(view.Wanted, "engine"), view.Why),
+			Advice: "raise scaling.budget_per_hour, or leave it: the runs go on more slowly"})
 	}
 	return found
 }

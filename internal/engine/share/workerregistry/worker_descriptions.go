@@ -33,8 +33,8 @@ func (r *Registry) Describe(ctx context.Context, w enginestate.Worker) error {
 }
 
 // List describes the workers that are alive, the busiest first, and then those that are gone, the latest first. A
-// worker that has only just announced itself has an id and nothing else. Where none is alive and Redis takes no writes, it
-// is not known whether any is: that is an error, which says why.
+// worker that has only just announced itself has an id and nothing else. Where none is alive and Redis takes no writes,
+// whether any is cannot be known: that is an error, which says why.
 func (r *Registry) List(ctx context.Context) ([]enginestate.Worker, error) {
 	announced, err := r.Alive(ctx)
 	if err != nil {
