@@ -3,12 +3,14 @@ package workflows_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
@@ -51,10 +53,22 @@ func (g *slowGames) end(w *world, seq rollout.GroupSeq, sample int, x, o float64
 	if err := w.buffer.SaveEpisode(context.Background(), ref, 1, ep, []byte("over")); err != nil {
 		w.t.Errorf("save %s: %v", ref, err)
 	}
+	g.complete(w, ref, activities.EpisodeResult{Phases: 5}, nil)
+}
+
+// fail ends one game for good, with a code.
+func (g *slowGames) fail(w *world, seq rollout.GroupSeq, sample int, code rollout.Code) {
+	w.t.Helper()
+	g.complete(w, rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: seq}, Sample: sample}, nil,
+		temporal.NewNonRetryableApplicationError("as the test says", string(code), nil))
+}
+
+func (g *slowGames) complete(w *world, ref rollout.EpisodeRef, result any, failure error) {
+	w.t.Helper()
 	g.mu.Lock()
 	token := g.tokens[ref]
 	g.mu.Unlock()
-	if err := w.env.CompleteActivity(token, activities.EpisodeResult{Phases: 5}, nil); err != nil {
+	if err := w.env.CompleteActivity(token, result, failure); err != nil {
 		w.t.Errorf("end %s: %v", ref, err)
 	}
 	// The test environment does not wake a child whose activity is completed from outside; any signal does.
@@ -125,6 +139,24 @@ func TestStragglersAreCalledOffAfterTheGrace(t *testing.T) {
 			t.Errorf("group of games %v, want 0 and 2", made[0])
 		}
 	})
+	w.start()
+	w.result()
+}
+
+// A failed game is a typed failure, and no row: a group that has too few games without it is dropped with its code.
+func TestAGroupWithTooFewGamesIsDroppedWithACode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	games := oneGroup(w, runspec.GroupSpec{Samples: 2, MinSamples: 2})
+	w.at(1*time.Minute, func() { games.end(w, 0, 0, 1, 0) })
+	w.at(2*time.Minute, func() { games.fail(w, 0, 1, rollout.CodeEpisodeDeadline) })
+	w.at(3*time.Minute, func() {
+		account, err := w.buffer.Account(context.Background(), "demo")
+		if want := map[rollout.Code]int64{rollout.CodeEpisodeDeadline: 1}; err != nil || !maps.Equal(account.Drops, want) {
+			t.Errorf("dropped are %v, want %v: %v", account.Drops, want, err)
+		}
+	})
+	w.stopAt(4 * time.Minute)
 	w.start()
 	w.result()
 }
