@@ -189,6 +189,26 @@ func TestRecordsOfTermsBefore(t *testing.T) {
 	records, err := f.AllSteps(f.ctx, run, 0, 0)
 	f.ok(err)
 	expect(t, "records lost", []bool{records[0].LostRecord, records[1].LostRecord}, []bool{false, true})
+
+	// The trainer that has the record brings it again, once; or goes back and makes another one.
+	lost := func() bool {
+		record, err := f.Step(f.ctx, run, 1)
+		f.ok(err)
+		return record.LostRecord
+	}
+	record := func(generation int, wall float64) error {
+		_, _, err := f.Complete(f.ctx, run, 1, rollout.TrainerGeneration(generation), steprecord.StepReport{WallSec: wall},
+			steprecord.FleetView{})
+		return err
+	}
+	second, _ := f.attach(-1)
+	f.ok(record(second, 5))
+	expect(t, "lost when it was brought again", lost(), false)
+	f.refused(record(second, 6), rollout.Conflict)
+	f.ok(f.rdb.HSet(f.ctx, "millrace:{demo}:step:1", "lost_record", 1).Err())
+	third, _ := f.attach(1)
+	f.ok(record(third, 7))
+	expect(t, "lost when the step was done again", lost(), false)
 }
 
 // TestAReadyGroupThatRedisHasLost: one key that was evicted, or deleted by hand, halts no run. Its group is dropped and
