@@ -309,3 +309,14 @@ func TestAWorkflowThatIsToldLate(t *testing.T) {
 	told := slices.ContainsFunc(mark.Grants, func(g runstatus.Grant) bool { return g.Step == 1 && len(g.Seqs) == 1 })
 	expect(t, "the batch of step 1 is still to be told", told, true)
 }
+
+// TestADeletedRunDoesNotReturn has another process delete a run: it is not awaited as one that Redis has forgotten.
+func TestADeletedRunDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	f.attach(-1)
+	f.ok(buffer.New(f.rdb, buffer.Options{}).Delete(f.ctx, run))
+	_, _, err := f.Attach(f.ctx, run, nil)
+	f.refused(err, rollout.NoSuchRun)
+	expect(t, "may return", f.MayReturn(f.ctx, run), false)
+}
