@@ -45,6 +45,9 @@ func attemptsFence(t *testing.T, rdb redis.UniversalClient) {
 	if _, err := s.Begin(t.Context(), game, at(0), 1); !rollout.Refused(err, rollout.Fenced) {
 		t.Errorf("the first attempt begins after the second: %v", err)
 	}
+	if _, err := s.Begin(t.Context(), game, at(10), 1); !rollout.Refused(err, rollout.Fenced) {
+		t.Errorf("one of the same moment that Temporal counts before it begins: %v", err)
+	}
 	if err := s.SaveEpisode(t.Context(), game.EpisodeRef, first.Number, rollout.Episode{Ref: game.EpisodeRef},
 		nil); !rollout.Refused(err, rollout.Fenced) {
 		t.Errorf("the first attempt finishes after the second has begun: %v", err)
