@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,5 +56,57 @@ func TestWorkflowThatDidNotAnswerIsAskedAgain(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("the workflow knows more than the account, and a claim is answered %d (%s)", code, why)
 		}
+	}
+}
+
+// attentive is a control whose runs keep what they are told of their accounts.
+type attentive struct {
+	api.Control
+	mu   sync.Mutex
+	mark runstatus.Mark
+}
+
+func (c *attentive) BufferChanged(_ context.Context, _ rollout.RunName, mark runstatus.Mark) error {
+	time.Sleep(20 * time.Millisecond) // so that who does not wait for it is noticed
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if mark.Serial > c.mark.Serial {
+		c.mark = mark
+	}
+	return nil
+}
+
+// What a trainer is told, the run's workflow knows before. A server that has seen nothing of a run asks it before the
+// first call, and answers none where the workflow knows more than Redis.
+func TestTheWorkflowKnowsWhatATrainerIsTold(t *testing.T) {
+	t.Parallel()
+	calls := []struct {
+		method, path, body string
+		answer, doubted    int
+		knows              func(runstatus.Mark) bool
+	}{
+		{"POST", "/v1/runs/demo/trainer", "{}", 200, 503, func(m runstatus.Mark) bool { return m.Generation == 1 }},
+		{"POST", "/v1/runs/demo/steps/0/claim?generation=1", "", 200, 204,
+			func(m runstatus.Mark) bool { return m.Granted == 1 }},
+		{"PUT", "/v1/runs/demo/steps/0", `{"generation":1,"wall_seconds":1}`, 201, 503,
+			func(m runstatus.Mark) bool { return m.Completed == 1 }},
+	}
+	workflow := &attentive{}
+	f := serve(t, func(_ *api.Config, deps *api.Deps) { workflow.Control, deps.Control = deps.Control, workflow })
+	f.start()
+	f.ready(0, 1)
+	for _, call := range calls {
+		f.want(f.do(call.method, call.path, call.body), call.answer)
+		workflow.mu.Lock()
+		if !call.knows(workflow.mark) {
+			t.Errorf("%s %s is answered, and the workflow knows %+v", call.method, call.path, workflow.mark)
+		}
+		workflow.mu.Unlock()
+
+		of := &forgetful{}
+		of.reached.Store(true)
+		other := serve(t, func(_ *api.Config, deps *api.Deps) { of.Control, deps.Control = deps.Control, of })
+		other.start()
+		other.want(other.do(call.method, call.path, call.body), call.doubted)
 	}
 }
