@@ -94,11 +94,9 @@ var conditions = []condition{
 	{"a model that nobody serves", stuck, "model nobody/has-it is served by no engine", 0, func(s *watched) func() {
 		return s.start("elsewhere", "model: nobody/has-it")
 	}},
-	{"every game fails", stuck, "every game fails: bad_request", 0, func(s *watched) func() {
-		first := s.fault(0, `{"kind":"status","status":400,"path":"/v1/completions"}`)
-		second := s.fault(1, `{"kind":"status","status":400,"path":"/v1/completions"}`)
-		end := s.start("refused", "")
-		return func() { first(); second(); end() }
+	{"every game fails", stuck, "every game fails: ", 0, func(s *watched) func() { // engines are well
+		return s.start("refused", fmt.Sprintf("environment: {kind: prompts, dataset: %s, template: \"{question}\"}",
+			filepath.Join(s.dir, "rows-that-are-not-there.jsonl")))
 	}},
 	{"a version is rejected", stuck, "policy version 1 was rejected", 0, func(s *watched) func() {
 		end := s.start("published", "")
