@@ -4,12 +4,15 @@ had been. Skipped without torch, peft and transformers."""
 import argparse
 import contextlib
 import math
+import os
 import pathlib
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "grpo"))
 try:
@@ -23,6 +26,8 @@ except ImportError as missing:
 
 from millrace.tensors import collate, to_torch
 from test_millrace_rows import row
+
+TRAJECTORIES = (4, 1)  # of each step of Fake's run; of two ranks, the second has nothing to train on in the last one
 
 
 class Killed(BaseException):
@@ -57,7 +62,7 @@ class Service:
             raise AssertionError("version %d has other weights already" % version)
         self.at("published", version - 1)
 
-    def never_quite_the_same(self, step):
+    def never_quite_the_same(self, step, version):
         """A batch as a GPU sees it, which does not add up in the same order twice."""
         batches = self.batches(step.number)
         for batch in batches:
@@ -97,6 +102,31 @@ class Step:
 
     def phase(self, name):
         return contextlib.nullcontext()
+
+
+class Fake(train.millrace.Client):
+    """A server with a run of two steps, for rank 0 alone."""
+
+    def _send(self, method, path, body, timeout, answered=lambda: None):
+        if os.environ.get("RANK", "0") != "0":
+            raise AssertionError("rank %s asks for %s" % (os.environ["RANK"], path))
+        spec = {"steps": len(TRAJECTORIES), "adapters": {"rank": 4, "path_prefix": os.environ["ADAPTERS"]}, "sampling": {}}
+        if "/claim" in path:
+            return 200, self.batch(int(path.split("/")[-2]))
+        if method == "GET":
+            return 200, {"spec": spec, "policies": [], "evaluations": []}
+        return 200, {"generation": 1, "next_step": 0, "policy_version": 0, "spec": spec, "state": "ready"}
+
+    @staticmethod
+    def batch(step):
+        rng, trajectories = random.Random(step), []
+        for at in range(TRAJECTORIES[step]):
+            turn = {"prompt_token_ids": [rng.randrange(200) for _ in range(6)], "loss_mask": [1] * 3, "reward": 0.0,
+                    "token_ids": [rng.randrange(200) for _ in range(3)], "logprobs": [-6.2] * 3, "policy_version": step,
+                    "finish_reason": "stop", "phase": "play", "engine": "e"}  # fmt: skip
+            trajectories.append({"trajectory_id": "t%d" % at, "agent": "X", "turns": [turn], "reward": rng.random(),
+                                 "advantage": 0.0, "truncated": False})  # fmt: skip
+        return {"run": "demo", "groups": [{"ref": {"run": "demo", "seq": step}, "trajectories": trajectories}]}
 
 
 class GRPO(unittest.TestCase):
@@ -167,6 +197,24 @@ class GRPO(unittest.TestCase):
                 service.lead(last)
                 self.assertEqual((service.next_step, last.updates(), sorted(service.versions)), (4, 4, [1, 2, 3, 4]))
 
+    def test_two_ranks_end_where_one_process_does(self):
+        """The same weights and figures; it is Adam's moments that tell a sum of gradients from their mean."""
+        ended = []
+        for command in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--"]):
+            with tempfile.TemporaryDirectory() as folder:
+                options = ["--run=demo", "--model", str(self.model), "--checkpoint", folder, "--lr=1e-3", "--warmup=0"]
+                done = subprocess.run(
+                    [sys.executable, *command, __file__, *options],
+                    env=os.environ | {"ADAPTERS": folder}, capture_output=True, text=True, timeout=600,
+                )
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                ended.append(torch.load(pathlib.Path(folder, "state.pt"), weights_only=False))
+        one, two = ended
+        torch.testing.assert_close(one["adapter"], two["adapter"], rtol=0, atol=1e-5)
+        torch.testing.assert_close(one["optimizer"]["state"], two["optimizer"]["state"], rtol=1e-3, atol=1e-7)
+        torch.testing.assert_close(one["trained"][2], two["trained"][2], rtol=1e-3, atol=1e-5)
+        self.assertGreater(max(float(w.abs().max()) for name, w in two["adapter"].items() if "lora_B" in name), 1e-4)
+
     def test_a_loss_that_is_no_number_changes_nothing(self):
         trainer = self.trainer()
         trainer.train(self.batches(0), 0, 0)
@@ -218,4 +266,7 @@ class GRPO(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if "--run=demo" not in sys.argv:
+        unittest.main()
+    with unittest.mock.patch.object(train.millrace, "Client", Fake):
+        train.main()

@@ -1,7 +1,8 @@
-"""GRPO with LoRA on a Hugging Face model, fed by Millrace: one process, one file, to be read and changed.
+"""GRPO with LoRA on a Hugging Face model, fed by Millrace: one file, to be read and changed.
 
     pip install './clients/python[torch]' peft transformers
     python examples/grpo/train.py --url http://127.0.0.1:8700 --run NAME --model PATH
+    torchrun --nproc-per-node 4 -- examples/grpo/train.py ...     # four GPUs, or processes on CPUs; "--": it knows --run, too
 
 The run's engines serve the same model (docs/conformance.md says with which flags), and its adapters.path_prefix is a
 folder that this process writes and the engines read. --loss is grpo, dapo, dr_grpo or reinforce++.
@@ -9,11 +10,17 @@ folder that this process writes and the engines read. --loss is grpo, dapo, dr_g
 Each step: claim a batch, compute the logprobs of what was sampled under the same temperature and constraint, one step of
 Adam on the clipped loss, write adapter and checkpoint, publish the adapter. After a crash, start it again with the same
 --checkpoint: whenever it was killed, each batch is trained once, and a version has the weights that it had.
+
+Under torchrun each rank trains on its share of the trajectories, and the gradients of all are added up. Rank 0 alone
+talks to Millrace, and writes adapters and checkpoints.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
+import datetime
 import json
 import math
 import os
@@ -23,6 +30,7 @@ import sys
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -30,7 +38,7 @@ import millrace
 from millrace.constraints import AllowedTokens
 from millrace.losses import LOSSES, policy_loss
 from millrace.probes import Prober
-from millrace.rows import advantages, loss_weights, mask_forced, merge_turns, micro_batches
+from millrace.rows import advantages, loss_weights, mask_forced, merge_turns, micro_batches, share
 from millrace.tensors import collate, importance_weights, to_torch, token_logprobs
 
 
@@ -58,10 +66,44 @@ def load(path: str, rank: int) -> tuple[Any, Any]:
         sys.exit(f"train: {path} has no tokenizer (tokenizer.json, tokenizer.model or vocab.json): give --model the whole "
                  "folder that the engines serve")
     tokenizer = AutoTokenizer.from_pretrained(path)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32 if device == "cpu" else torch.bfloat16)
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
     return tokenizer, get_peft_model(model.to(device), lora).train()
+
+
+def join() -> int:
+    """This process's rank among those that torchrun started; 0 if it was started alone."""
+    if "RANK" not in os.environ:
+        return 0
+    dist.init_process_group("gloo", timeout=datetime.timedelta(days=7))  # a rank waits while rank 0 waits for a batch
+    atexit.register(dist.destroy_process_group)  # its threads must end before the interpreter does
+    return dist.get_rank()
+
+
+def tell(said: Any = None) -> Any:
+    """What rank 0 says, on every rank."""
+    box = [said]
+    if dist.is_initialized():
+        dist.broadcast_object_list(box)
+    return box[0]
+
+
+def add_up(weights: list[Any], figures: dict[str, float]) -> dict[str, float]:
+    """Makes the gradients of the ranks' shares those of the whole batch, on every rank; so the figures that it answers.
+
+    A sum, no mean: each row's weight is of the whole batch.
+    """
+    if not dist.is_initialized():
+        return figures
+    total = torch.cat([torch.zeros(w.numel()) if w.grad is None else w.grad.flatten().float().cpu() for w in weights])
+    dist.all_reduce(total)
+    for weight, gradient in zip(weights, total.split([w.numel() for w in weights]), strict=True):
+        weight.grad = gradient.view_as(weight).to(weight)
+    parts: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, figures)
+    names = sorted({name for part in parts for name in part})
+    return {name: (max if name == "fresh_ratio_error" else sum)(part.get(name, 0.0) for part in parts) for name in names}
 
 
 class Trainer:
@@ -78,8 +120,8 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(self.weights, args.lr, betas=(0.9, 0.95), weight_decay=0.0)
         self.trained, self.path, self.figures = -1, "", {}  # the last step, the adapter after it, and what was measured
 
-    def batches(self, step: millrace.Step) -> list[dict[str, Any]]:
-        """The step's micro-batches as tensors, with the weights of the whole batch."""
+    def batches(self, step: millrace.Step, version: int) -> list[dict[str, Any]]:
+        """The step's micro-batches as tensors, this rank's share; the other ranks are told of theirs."""
         rows = merge_turns(step.sequences())
         forced = mask_forced(rows)
         if self.prober is None:
@@ -89,6 +131,13 @@ class Trainer:
             shuffle(rows)
         loss_weights(rows, self.recipe.aggregation)
         step.metrics["forced_tokens"] = forced
+        tell((rows, step.number, version))
+        return self.tensors(rows)
+
+    def tensors(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """This rank's share of a batch's rows, as micro-batches, with the weights of the whole batch."""
+        if dist.is_initialized():
+            rows = share(rows, dist.get_rank(), dist.get_world_size())
         pad = self.tokenizer.pad_token_id or 0
         micros = micro_batches(rows, self.args.micro_tokens)
         return [to_torch(collate(micro, pad, allowed=self.allowed), self.model.device) for micro in micros]
@@ -116,6 +165,7 @@ class Trainer:
             }
             for name, value in figures.items():
                 total[name] = total.get(name, 0.0) + value
+        total = add_up(self.weights, total)
         norm = torch.nn.utils.clip_grad_norm_(self.weights, self.args.max_grad_norm).item()
         if not math.isfinite(total["loss"]) or not math.isfinite(norm):
             raise FloatingPointError(f"loss {total['loss']}, gradient norm {norm}")
@@ -151,9 +201,10 @@ class Trainer:
     def restore(self) -> None:
         """Goes back to the checkpoint, if there is one."""
         path = self.args.checkpoint and self.args.checkpoint / "state.pt"
-        if not path or not path.exists():
+        known = path and path.exists()
+        state = tell(torch.load(path, "cpu", weights_only=False) if known else None)  # written by this program
+        if state is None:
             return
-        state = torch.load(path, weights_only=False)  # written by this program
         self.trained, self.path, self.figures = state["trained"]
         set_peft_model_state_dict(self.model, state["adapter"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -170,7 +221,7 @@ class Trainer:
         """Trains on the step's batch, and publishes. A batch that the checkpoint has learned from is only published."""
         if s.number > self.trained:
             with s.phase("load"):
-                batches = self.batches(s)
+                batches = self.batches(s, version)
             with s.phase("train"):
                 self.figures = self.train(batches, s.number, version) | s.metrics
             with s.phase("publish"):
@@ -182,6 +233,13 @@ class Trainer:
                 self.save()
         s.metrics.update(self.figures)
         s.publish(self.path, s.number + 1)
+
+    def follow(self) -> None:
+        """What ranks other than 0 do: train on their shares of its batches, until it says that there are no more."""
+        with contextlib.suppress(FloatingPointError):  # rank 0 has the same, and says so before torchrun ends it
+            while (told := tell()) is not None:
+                rows, step, version = told
+                self.train(self.tensors(rows), step, version)
 
 
 def shuffle(rows: list[dict[str, Any]]) -> None:
@@ -205,9 +263,13 @@ def line(step: millrace.Step) -> dict[str, Any]:
 def main() -> None:
     args = options()
     run = millrace.Client(args.url).run(args.run)
-    spec = run.status()["spec"]
+    first = join() == 0
+    spec = tell(run.status()["spec"] if first else None)
     trainer = Trainer(args, spec["adapters"]["rank"])
     trainer.restore()
+    if not first:
+        trainer.follow()
+        return
     trainer.attach(run)
     for step in run.steps():
         with step as s:
@@ -222,6 +284,7 @@ def main() -> None:
                     log.write(json.dumps(line(s) | {"updates": trainer.updates()}) + "\n")
         print(f"step {s.number + 1} of {spec['steps']}: loss {s.metrics['loss']:.4f}, wait {s.phases['wait']:.1f} s, "
               f"train {s.phases['train']:.1f} s", flush=True)
+    tell(None)
 
 
 if __name__ == "__main__":
