@@ -342,15 +342,28 @@ class Run:
             self.attach()
         return Step(self, number, timeout)
 
-    def steps(self, resume_from: Optional[int] = None, prefetch: bool = False) -> Iterator["Step"]:
+    def steps(self, resume_from: Optional[int] = None, prefetch: bool = False, progress: bool = False) -> Iterator["Step"]:
         """Attaches and gives one step after the other, its batch claimed, until the run is over. Enter each with `with`.
 
         With `prefetch`, a thread claims and reads the next batch while the step trains. Its groups are then claimed one
         version earlier, so the run needs a max_staleness of 1 more for the same games. What the trainer waits in spite
         of it is the phase "wait".
+
+        With `progress`, rank 0 tells of each step on stderr: seconds waited and trained, reward, time left. On a terminal
+        it is one line that is rewritten. That needs the package as a whole.
         """
         if self.generation is None:
             self.attach(resume_from)
+        if progress and self.rank == 0:
+            from .progress import Progress  # here, so that this file works alone
+
+            with contextlib.closing(Progress(self.spec.get("steps", 0))) as line:
+                self._logs.append(line)
+                try:
+                    yield from self.steps(None, prefetch)
+                finally:
+                    self._logs.remove(line)
+            return
         if self.next_step >= self.spec.get("steps", self.next_step + 1):
             _log.warning("run %s has all of its %d steps: there is nothing to train on", self.name, self.next_step)
         ahead: Optional[_Ahead] = None
