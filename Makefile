@@ -154,6 +154,15 @@ lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## g
 	$(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
 	cd trials && $(CHECK)/go-check-sumtype -default-signifies-exhaustive=false ./...
 
+RUFF := 0.17.6
+.PHONY: lint-python
+lint-python: ## ruff over the Python files; it is installed from PyPI, once, and without PyPI left out unless CI is set
+	@ruff=$(CHECK)/ruff-$(RUFF); if [ ! -x $$ruff/bin/ruff ]; then \
+		{ $(or $(PYTHON),python3) -m venv $$ruff && $$ruff/bin/pip install -q --retries 1 ruff==$(RUFF); } || { rm -rf $$ruff; \
+			echo "ruff $(RUFF) cannot be installed: it needs PyPI, and Python with venv (Debian: apt-get install python3-venv)"; \
+			[ -z "$(CI)" ] || exit 1; echo "the Python files are not linted"; exit 0; }; fi; \
+	$$ruff/bin/ruff check --no-cache --config clients/python/pyproject.toml clients deploy examples
+
 .PHONY: figures
 figures: ## how large Millrace is, beside its budgets: lines, words, dependencies, the binary
 	@deploy/figures.sh

@@ -27,7 +27,7 @@ def play(game: dict[str, Any]) -> None:
     number = random.Random(game["scenario"]["seed"]).randint(1, 100)
     model = OpenAI(base_url=game["openai_base_url"], api_key=game["api_key"])
     chat: list[Any] = [{"role": "user", "content": "I have a number from 1 to 100. Guess it."}]
-    for left in range(7, 0, -1):
+    for left in range(7, 0, -1):  # noqa: B007  # read after the loop
         said = model.chat.completions.create(model=game["model"], messages=chat).choices[0].message.content or ""
         guess = int((re.findall(r"\d{1,3}", said) or ["0"])[-1])
         if guess == number:

@@ -70,7 +70,7 @@ def by_version(runs: Runs, arm: str, value: Callable[[float], float], width: int
 
 
 def curves(panel: Panel, runs: Runs, arms: list[str], value: Callable[[float], float]) -> None:
-    for arm, colour in zip(arms, COLOURS):
+    for arm, colour in zip(arms, COLOURS, strict=False):
         points = by_version(runs, arm, value, 2)
         panel.band([(x, y - e) for x, y, e in points], [(x, y + e) for x, y, e in points], colour)
         panel.line([(x, y) for x, y, _ in points], colour)
@@ -97,7 +97,7 @@ def picture(runs: Runs, arms: list[str], shown: list[Shown]) -> str:
         time.line(highs, COLOURS[i])
     time.legend(names)
     behind = Panel(*places[1], "versions behind", (0, steps), (0, 3), "step; mean of the batch")
-    for arm, colour in zip(arms, COLOURS):
+    for arm, colour in zip(arms, COLOURS, strict=False):
         points = []
         for at in range(steps):
             ages = [at - v for (_, of), run in runs.items() if of == arm and at < len(run) for v, _ in run[at]["games"]]

@@ -24,14 +24,15 @@ SAMPLES, GROUPS, STEPS = 4, 2, 3
 
 def main() -> None:
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
-    import stand
     import torch
     from datasets import Dataset
-    from millrace.trl import Rollouts
     from peft import LoraConfig
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
     from trl import GRPOConfig, GRPOTrainer
+
+    import stand
+    from millrace.trl import Rollouts
 
     print(stand.versions("trl", "transformers", "peft", "torch"))
     alphabet = {letter: n for n, letter in enumerate([*pre_tokenizers.ByteLevel.alphabet(), "<end>"])}
