@@ -156,11 +156,11 @@ lint: $(CHECK)/staticcheck $(CHECK)/workflowcheck $(CHECK)/go-check-sumtype ## g
 
 RUFF := 0.17.6
 .PHONY: lint-python
-lint-python: ## ruff over the Python files; it is installed from PyPI, once, and without PyPI left out unless CI is set
+lint-python: ## ruff over the Python files; it is installed from PyPI, once, and without PyPI left out
 	@ruff=$(CHECK)/ruff-$(RUFF); if [ ! -x $$ruff/bin/ruff ]; then \
 		{ $(or $(PYTHON),python3) -m venv $$ruff && $$ruff/bin/pip install -q --retries 1 ruff==$(RUFF); } || { rm -rf $$ruff; \
 			echo "ruff $(RUFF) cannot be installed: it needs PyPI, and Python with venv (Debian: apt-get install python3-venv)"; \
-			[ -z "$(CI)" ] || exit 1; echo "the Python files are not linted"; exit 0; }; fi; \
+			echo "the Python files are not linted"; exit 0; }; fi; \
 	$$ruff/bin/ruff check --no-cache --config clients/python/pyproject.toml clients deploy examples
 
 .PHONY: figures
