@@ -58,10 +58,17 @@ func (e *events) Emit(event telemetry.Event) {
 		panic(err)
 	}
 	e.written[event.ID()] = true
-	e.put(event.Run, event.Kind(), data)
+	e.add(event.Run, event.Kind(), data)
 }
 
+// put keeps an event of any form.
 func (e *events) put(run rollout.RunName, kind string, data []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.add(run, kind, data)
+}
+
+func (e *events) add(run rollout.RunName, kind string, data []byte) {
 	s := e.scopes[run]
 	if s == nil {
 		s = &scope{}
