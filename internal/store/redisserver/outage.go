@@ -22,14 +22,13 @@ var refusals = []struct {
 // Outage says what is wrong with a Redis that does not do what it was asked to and may do it later, with its own words
 // if it said any: a full disk, for instance. It is empty for any other error.
 func Outage(err error) string {
-	for _, refusal := range refusals {
-		for _, word := range refusal.replies {
-			if redis.HasErrorPrefix(err, word) {
-				var reply redis.Error
-				if errors.As(err, &reply) {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		for _, refusal := range refusals {
+			for _, word := range refusal.replies {
+				if redis.HasErrorPrefix(reply, word) {
 					return refusal.means + ": " + reply.Error()
 				}
-				return refusal.means
 			}
 		}
 	}

@@ -42,8 +42,10 @@ func (r *Registry) List(ctx context.Context) ([]enginestate.Worker, error) {
 	}
 	if len(announced) == 0 {
 		if err := r.rdb.Set(ctx, r.prefix+"writable", 1, time.Second).Err(); err != nil {
-			what := cmp.Or(redisserver.Outage(err), "Redis takes no writes")
-			return nil, fmt.Errorf("list workers: %w: %w", rollout.Refuse(rollout.Unavailable, "%s", what), err)
+			if what := redisserver.Outage(err); what != "" {
+				err = fmt.Errorf("%w: %w", rollout.Refuse(rollout.Unavailable, "%s", what), err)
+			}
+			return nil, fmt.Errorf("list workers: %w", err)
 		}
 	}
 	described, err := r.rdb.HGetAll(ctx, r.describedKey()).Result()
