@@ -166,8 +166,10 @@ func (r *Relayed) read(body []byte) (relayedPart, error) {
 				})
 			})
 		case "error":
-			fault = "error"
-			reader.skip()
+			if !reader.null() { // which those before a vLLM may add to every answer
+				fault = "error"
+				reader.skip()
+			}
 		default:
 			reader.skip()
 		}
