@@ -44,14 +44,7 @@ func (c *call) load() error {
 		return &fault{http.StatusBadRequest, userInput, "the base model has this name"}
 	}
 	primeRL := c.path == "/load_lora_adapter"
-	c.mu.Lock()
-	if c.loading[c.run] == nil {
-		c.loading[c.run] = &sync.Mutex{}
-	}
-	turn := c.loading[c.run]
-	c.mu.Unlock()
-	turn.Lock()
-	defer turn.Unlock()
+	defer c.takeTurn()()
 	known, _, err := c.Names.Look(c.r.Context(), c.run, in.Name)
 	if err != nil {
 		return err
@@ -73,6 +66,33 @@ func (c *call) load() error {
 		return c.tell(map[string]string{"status": "ok"})
 	}
 	return c.say(fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", in.Name))
+}
+
+// turn is held by one publication of a run at a time.
+type turn struct {
+	sync.Mutex
+	wanted int // by how many, the holder included
+}
+
+// takeTurn returns when nobody else publishes a version of the run here.
+func (c *call) takeTurn() (leave func()) {
+	c.mu.Lock()
+	t := c.loading[c.run]
+	if t == nil {
+		t = &turn{}
+		c.loading[c.run] = t
+	}
+	t.wanted++
+	c.mu.Unlock()
+	t.Lock()
+	return func() {
+		t.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.wanted--; t.wanted == 0 {
+			delete(c.loading, c.run)
+		}
+	}
 }
 
 // publish publishes the next version. Another server, or another client of the run, may have been faster.
@@ -178,8 +198,10 @@ func (c *call) pause() error {
 	}
 	if mode == "" || mode == "abort" {
 		c.mu.Lock()
-		for cancel := range c.cancels[c.run] {
-			(*cancel)(errPaused)
+		for cancel, run := range c.cancels {
+			if run == c.run {
+				(*cancel)(errPaused)
+			}
 		}
 		c.mu.Unlock()
 	}

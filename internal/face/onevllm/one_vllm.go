@@ -52,9 +52,9 @@ type Handler struct {
 	runs    cache.Cache[rollout.RunName, runstatus.RunStatus]
 	cards   cache.Cache[rollout.RunName, []vllm.Model]
 	mu      sync.Mutex
-	under   map[use]int                                           // calls that came and are not answered
-	cancels map[rollout.RunName]map[*context.CancelCauseFunc]bool // of calls at engines, or on their way
-	loading map[rollout.RunName]*sync.Mutex                       // one publication at a time
+	under   map[use]int                                  // calls that came and are not answered
+	cancels map[*context.CancelCauseFunc]rollout.RunName // of calls at engines, or on their way
+	loading map[rollout.RunName]*turn                    // of runs that publish now
 }
 
 // use is one version of a run, by the engines' name.
@@ -65,8 +65,8 @@ type use struct {
 
 // New makes a Handler.
 func New(deps Deps) *Handler {
-	h := &Handler{Deps: deps, under: map[use]int{}, loading: map[rollout.RunName]*sync.Mutex{},
-		cancels: map[rollout.RunName]map[*context.CancelCauseFunc]bool{}}
+	h := &Handler{Deps: deps, under: map[use]int{}, loading: map[rollout.RunName]*turn{},
+		cancels: map[*context.CancelCauseFunc]rollout.RunName{}}
 	h.runs.Name, h.runs.Timeout, h.runs.Most = "run", askTimeout, keptRuns
 	h.cards.Name, h.cards.Timeout, h.cards.Most = "models", askTimeout, keptRuns
 	return h

@@ -59,7 +59,12 @@ func newWorld(t *testing.T, answer http.HandlerFunc) *world {
 	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.Serve(rw, r, run, r.URL.Path)
 	}))
-	t.Cleanup(front.Close)
+	t.Cleanup(func() {
+		front.Close() // which waits for calls to end
+		if n := h.Kept(); n > 0 {
+			t.Errorf("%d things are kept of calls that have ended", n)
+		}
+	})
 	w.url = front.URL
 	return w
 }
@@ -233,6 +238,18 @@ func TestStream(t *testing.T) {
 			got.header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
 			t.Errorf("%q: %q", tt.options, events)
 		}
+	}
+}
+
+// TestErrorInAnswer: an answer whose error is null is one; any other is tried elsewhere, and then a fault.
+func TestErrorInAnswer(t *testing.T) {
+	t.Parallel()
+	for given, status := range map[string]int{"null": http.StatusOK, `{"message":"no"}`: http.StatusServiceUnavailable,
+		`""`: http.StatusServiceUnavailable} {
+		w := newWorld(t, func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(rw, `{"model":"base-model","error":%s,"choices":[{"text":"a"}]}`, given)
+		})
+		w.want(status, "POST", "/v1/completions", `{"prompt":"x"}`, `"error":`)
 	}
 }
 

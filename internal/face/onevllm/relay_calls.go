@@ -184,14 +184,11 @@ func (c *call) cancellable() (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cancels[c.run] == nil {
-		c.cancels[c.run] = map[*context.CancelCauseFunc]bool{}
-	}
-	c.cancels[c.run][&cancel] = true
+	c.cancels[&cancel] = c.run
 	return ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.cancels[c.run], &cancel)
+		delete(c.cancels, &cancel)
 		cancel(nil)
 	}
 }
