@@ -1,20 +1,46 @@
 package enginesim
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
-type completionResponse struct {
-	ID      string             `json:"id"`
-	Object  string             `json:"object"`
-	Created int64              `json:"created"`
-	Model   string             `json:"model"`
-	Choices []completionChoice `json:"choices"`
-	Usage   *usage             `json:"usage"`
+// answer is what a route that asks the model answers, or one event of it.
+type answer struct {
+	ID             string  `json:"id,omitempty"`
+	RequestID      string  `json:"request_id,omitempty"`
+	Object         string  `json:"object,omitempty"`
+	Created        int64   `json:"created"`
+	Model          string  `json:"model"`
+	Choices        []any   `json:"choices"`
+	Usage          *usage  `json:"usage"`
+	PromptTokenIDs []int32 `json:"prompt_token_ids,omitempty"`
+}
+
+// form is how a route writes its answers.
+type form struct {
+	id     string // what leads the answer's id; empty: it is the request's
+	object string
+	event  string // the object of an event
+	choice func(e *Engine, req *completionRequest, j *job, g *generation, index int) any
+}
+
+var completionForm = form{"cmpl-", "text_completion", "text_completion", (*Engine).choice}
+
+func (f form) head(e *Engine, req *completionRequest, j *job, r *http.Request) *answer {
+	out := &answer{Object: f.object, Created: time.Now().Unix(), Model: j.servedName(e)}
+	if out.ID = f.id + e.requestID(r); f.id == "" {
+		out.ID, out.RequestID = "", out.ID
+	}
+	if f.id == chatForm.id && req.ReturnTokenIDs {
+		out.PromptTokenIDs = j.prompt
+	}
+	return out
 }
 
 type completionChoice struct {
@@ -52,9 +78,9 @@ type promptDetail struct {
 }
 
 // choice renders a generation as /v1/completions answers it.
-func (e *Engine) choice(req *completionRequest, j *job, g *generation) completionChoice {
+func (e *Engine) choice(req *completionRequest, j *job, g *generation, index int) any {
 	reason := g.finishReason()
-	choice := completionChoice{Text: valid(g.Text), FinishReason: &reason, StopReason: g.Stopped}
+	choice := completionChoice{Index: index, Text: valid(g.Text), FinishReason: &reason, StopReason: g.Stopped}
 	if req.ReturnTokenIDs {
 		choice.TokenIDs, choice.PromptTokenIDs = g.Tokens, g.prompt
 	}
@@ -76,9 +102,15 @@ func promptLogprobs(prompt []tokenizer.ID, logprobs []float64) []map[string]scor
 	return out
 }
 
-func usageOf(g *generation) *usage {
-	return &usage{PromptTokens: len(g.prompt), CompletionTokens: len(g.Tokens),
-		TotalTokens: len(g.prompt) + len(g.Tokens), PromptDetails: &promptDetail{CachedTokens: g.cached}}
+// usageOf counts the prompt once, and every completion. The cached tokens are the last completion's, as in vLLM.
+func usageOf(all []*generation) *usage {
+	u := &usage{}
+	for _, g := range all {
+		u.PromptTokens, u.PromptDetails = len(g.prompt), &promptDetail{CachedTokens: g.cached}
+		u.CompletionTokens += len(g.Tokens)
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
 }
 
 // valid replaces what is not UTF-8, such as a character that was cut off.

@@ -2,38 +2,79 @@ package enginesim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
 func (e *Engine) completions(w http.ResponseWriter, r *http.Request) {
 	var req completionRequest
-	err := decodeCompletion(w, r, &req)
-	var j *job
+	body, err := readBody(w, r)
 	if err == nil {
-		j, err = e.completionJob(&req)
+		err = decodeCompletion(body, &req, &req)
 	}
-	var g *generation
-	if err == nil {
-		g, err = e.sample(j)
-	}
-	if err == nil {
-		err = e.run(r.Context(), g)
-	}
-	if err != nil {
-		e.giveUp(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, completionResponse{ID: "cmpl-" + e.requestID(r), Object: "text_completion",
-		Created: time.Now().Unix(), Model: j.servedName(e), Choices: []completionChoice{e.choice(&req, j, g)},
-		Usage: usageOf(g)})
+	e.answer(w, r, completionForm, &req, err)
 }
 
-// giveUp answers a request whose generation did not end by itself.
+// answer samples what is asked for, unless the request came to an error, runs it, and answers in the form of its route.
+// Of a stream each completion is one event, sent when it ends.
+func (e *Engine) answer(w http.ResponseWriter, r *http.Request, f form, req *completionRequest, err error) {
+	var j *job
+	if err == nil {
+		j, err = e.completionJob(req)
+	}
+	var all []*generation
+	if err == nil {
+		all, err = e.sample(j)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	out := f.head(e, req, j, r)
+	if req.Stream {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		out.Object = f.event
+	}
+	begun := false
+	event := func() {
+		text, _ := json.Marshal(out) // made of strings and finite numbers
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", text)
+		_ = http.NewResponseController(w).Flush() // a client that left is noticed by its context
+		begun = true
+	}
+	err = e.run(r.Context(), all, func(i int, g *generation) {
+		choice := f.choice(e, req, j, g, i)
+		if !req.Stream {
+			out.Choices = append(out.Choices, choice)
+			return
+		}
+		out.Choices = []any{choice}
+		event()
+	})
+	switch {
+	case err != nil && begun:
+		panic(http.ErrAbortHandler) // the stream breaks off
+	case err != nil:
+		e.giveUp(w, err)
+	case req.Stream:
+		if req.StreamOptions.IncludeUsage {
+			out.Choices, out.Usage = []any{}, usageOf(all)
+			event()
+		}
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	default:
+		out.Usage = usageOf(all)
+		writeJSON(w, http.StatusOK, out)
+	}
+}
+
+// giveUp answers a request whose generations did not end by themselves.
 func (e *Engine) giveUp(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler) // nobody listens, or nobody is to hear
@@ -60,7 +101,8 @@ func (e *Engine) completionJob(req *completionRequest) (*job, error) {
 	const defaultMaxTokens = 16
 	maxTokens := defaultMaxTokens
 	set(&maxTokens, req.MaxTokens)
-	j := &job{adapter: adapter}
+	j := &job{adapter: adapter, n: 1}
+	set(&j.n, req.N)
 	if j.prompt, err = e.encodePrompt(req.Prompt, maxTokens); err != nil {
 		return nil, err
 	}
@@ -70,6 +112,8 @@ func (e *Engine) completionJob(req *completionRequest) (*job, error) {
 
 func (req *completionRequest) check() error {
 	switch p := req.Prompt; {
+	case req.StreamOptions != (streamOptions{}) && !req.Stream:
+		return badRequest("stream_options", "Stream options can only be defined when `stream=True`.")
 	case p != nil && p.tokens != nil && len(p.tokens) == 0:
 		return badRequest("", "You must pass at least one prompt")
 	case p == nil || p.tokens == nil && p.text == "":

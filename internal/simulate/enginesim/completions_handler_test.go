@@ -121,7 +121,9 @@ func TestBadRequests(t *testing.T) {
 		{"temperature", `{"prompt": "x", "temperature": -1}`, "temperature must be non-negative, got -1.0. " +
 			"(parameter=temperature, value=-1.0)"},
 		{"top_p", `{"prompt": "x", "top_p": 0}`, "top_p must be in (0, 1], got 0.0."},
-		{"n", `{"prompt": "x", "n": 2}`, "does not support `n`"},
+		{"n", `{"prompt": "x", "n": 0}`, "n must be at least 1, got 0."},
+		{"greedy n", `{"prompt": "x", "n": 2, "temperature": 0}`, "n must be 1 when using greedy sampling, got 2."},
+		{"options of no stream", `{"prompt": "x", "stream_options": {"include_usage": true}}`, "Stream options can only be"},
 		{"logprobs", `{"prompt": "x", "logprobs": 21}`, "does not support `logprobs`"},
 		{"too long", `{"prompt": "x", "max_tokens": 100}`, "This model's maximum context length is 100 tokens."},
 		{"longer than anything", `{"prompt": "x", "max_tokens": 101}`, "max_tokens=101 cannot be greater than " +
@@ -153,7 +155,7 @@ func TestBadRequests(t *testing.T) {
 		`"param":"body.max_tokens"`) {
 		t.Errorf("where the wrong type is: %s", got.body)
 	}
-	for _, malformed := range []string{`{"prompt": "x", "max_tokens": "many"}`, `{"prompt": {}}`, `{"prompt": ["a", "b"]}`, `{"prompt": [[1]]}`,
+	for _, malformed := range []string{`{"prompt": "x", "max_tokens": "many"}`, `{"prompt": {}}`, `{"prompt": ["a", "b"]}`, `{"prompt": [[1], [2]]}`,
 		`{"prompt": "x", "stop": ["a", "b", "c", "d", "e"]}`, `{"prompt"`, "\x00\x01"} {
 		if got := r.post("/v1/completions", malformed); got.status != 400 ||
 			!strings.Contains(got.body, `"type":"Bad Request"`) {

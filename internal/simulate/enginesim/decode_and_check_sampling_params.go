@@ -3,17 +3,19 @@ package enginesim
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/millrace/millrace/internal/simulate/enginesim/pseudolm"
 )
 
-// completionRequest is a request for one completion of one prompt. Pointers tell absent from zero.
+// completionRequest is a request for completions of one prompt. Pointers tell absent from zero.
 type completionRequest struct {
 	Model          string             `json:"model"`
 	Prompt         *prompt            `json:"prompt"`
+	N              *int               `json:"n"`
+	Stream         bool               `json:"stream"`
+	StreamOptions  streamOptions      `json:"stream_options"`
 	Seed           *int64             `json:"seed"`
 	Temperature    *float64           `json:"temperature"`
 	TopP           *float64           `json:"top_p"`
@@ -29,6 +31,10 @@ type completionRequest struct {
 	PromptLogprobs *int `json:"prompt_logprobs"`
 }
 
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
 // neutral are the fields that change what is sampled, or answered, in ways that are not simulated, with the value that
 // changes nothing; nil: an empty list or object. Anything else is refused, not ignored.
 var neutral = map[string]any{
@@ -36,19 +42,17 @@ var neutral = map[string]any{
 	"allowed_token_ids": nil, "min_tokens": 0.0, "stop_token_ids": nil, "include_stop_str_in_output": false,
 	"skip_special_tokens": true, "cache_salt": nil, "return_tokens_as_token_ids": false, "echo": false,
 	"use_beam_search": false, "bad_words": nil, "prompt_embeds": nil, "logprob_token_ids": nil,
-	"truncate_prompt_tokens": nil, "stream": false, "stream_options": nil, "n": 1.0, "min_p": 0.0, "logprobs": 0.0,
-	"suffix": nil,
+	"truncate_prompt_tokens": nil, "min_p": 0.0, "top_logprobs": 0.0, "suffix": nil, "tools": nil,
 }
 
-// decodeCompletion reads a request for a completion.
-func decodeCompletion(w http.ResponseWriter, r *http.Request, into *completionRequest) error {
+// decodeCompletion reads a request for completions into a value that holds it, or is it.
+func decodeCompletion(body []byte, into any, req *completionRequest) error {
 	var given map[string]any
-	body, err := readBody(w, r)
-	if err == nil {
-		err = errors.Join(unmarshal(body, into), unmarshal(body, &given))
-	}
-	if err != nil {
+	if err := errors.Join(unmarshal(body, into), unmarshal(body, &given)); err != nil {
 		return err
+	}
+	if most := req.Logprobs; most != nil && *most != 0 {
+		return badRequest("logprobs", "this simulated engine does not support `logprobs` of other tokens.")
 	}
 	for name, value := range neutral {
 		same := false
@@ -69,8 +73,11 @@ func decodeCompletion(w http.ResponseWriter, r *http.Request, into *completionRe
 	return nil
 }
 
-// maxStopStrings is vLLM's VLLM_MAX_STOP_STRINGS.
-const maxStopStrings = 4
+// Bounds of one request: maxStopStrings is vLLM's VLLM_MAX_STOP_STRINGS; vLLM's of samples is 16384.
+const (
+	maxStopStrings = 4
+	maxSamples     = 256
+)
 
 // params checks the fields in vLLM's order and turns them into sampling parameters.
 func (e *Engine) params(f *completionRequest, maxTokens int) (pseudolm.Params, error) {
@@ -106,7 +113,15 @@ func set[T any](to *T, from *T) {
 
 // checkParams refuses what vLLM's SamplingParams refuses, in its words.
 func checkParams(f *completionRequest, p *pseudolm.Params) error {
+	n := 1
+	set(&n, f.N)
 	switch {
+	case n < 1:
+		return badRequest("", "n must be at least 1, got %d.", n)
+	case n > maxSamples:
+		return badRequest("", "n must be at most %d, got %d.", maxSamples, n)
+	case n > 1 && p.Temperature == 0:
+		return badRequest("", "n must be 1 when using greedy sampling, got %d.", n)
 	case p.Temperature < 0:
 		return badValue("temperature", pythonFloat(p.Temperature), "temperature must be non-negative, got %s.",
 			pythonFloat(p.Temperature))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 )
 
 // maxBody bounds a request; vLLM's own limits on prompts are far below.
@@ -48,7 +49,8 @@ func unmarshal(body []byte, into any) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &wrong):
-		return validation("body."+wrong.Field, "type_error", "Input should not be a JSON "+wrong.Value)
+		field := strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "completionRequest."), "chat.") // embedded in Go only
+		return validation("body."+field, "type_error", "Input should not be a JSON "+wrong.Value)
 	case errors.As(err, &syntax):
 		return validation(fmt.Sprintf("body.%d", syntax.Offset), "json_invalid", "JSON decode error")
 	default:
@@ -56,16 +58,21 @@ func unmarshal(body []byte, into any) error {
 	}
 }
 
-// prompt is a text, or a list of tokens.
+// prompt is a text, or a list of tokens; it may be a list of one such.
 type prompt struct {
 	text   string
 	tokens []int32
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads any form.
 func (p *prompt) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &p.text) == nil || json.Unmarshal(raw, &p.tokens) == nil {
 		return nil
+	}
+	p.tokens = nil // a part may have been read
+	var one []json.RawMessage
+	if json.Unmarshal(raw, &one) == nil && len(one) == 1 && one[0][0] != '{' {
+		return p.UnmarshalJSON(one[0])
 	}
 	return validation("body.prompt", "string_type", "Input should be a valid string or list of integers; this simulated "+
 		"engine takes one prompt at a time")

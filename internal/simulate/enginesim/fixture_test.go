@@ -86,6 +86,12 @@ func (r *rig) do(method, path, body string, header ...string) reply {
 func (r *rig) get(path string) reply        { r.t.Helper(); return r.do(http.MethodGet, path, "") }
 func (r *rig) post(path, body string) reply { r.t.Helper(); return r.do(http.MethodPost, path, body) }
 
+type completionResponse struct {
+	ID, Object, Model string
+	Choices           []completionChoice
+	Usage             *usage
+}
+
 // completion sends a request that must succeed.
 func (r *rig) completion(body string) completionResponse {
 	r.t.Helper()

@@ -18,6 +18,8 @@ func (e *Engine) routes() http.Handler {
 	table.add("GET /metrics", e.scrape)
 	table.add("GET /v1/models", e.models)
 	table.add("POST /v1/completions", e.completions)
+	table.add("POST /v1/chat/completions", e.chatCompletions)
+	table.add("POST /inference/v1/generate", e.generate)
 	table.add("POST /tokenize", e.tokenize)
 	table.add("POST /detokenize", e.detokenize)
 	if e.cfg.RuntimeLoRA {
@@ -65,7 +67,7 @@ func (e *Engine) authorise(next http.Handler) http.Handler {
 	}
 	want := sha256.Sum256([]byte(e.cfg.APIKey))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/v1") {
+		if strings.HasPrefix(r.URL.Path, "/v1") || strings.HasPrefix(r.URL.Path, "/inference") {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			got := sha256.Sum256([]byte(token))
 			if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {

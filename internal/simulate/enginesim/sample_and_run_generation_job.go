@@ -11,22 +11,29 @@ import (
 	"github.com/millrace/millrace/internal/simulate/enginesim/tokenizer"
 )
 
-// job is a checked request: what to sample, and how.
+// job is a checked request: what to sample, how, and how often.
 type job struct {
 	adapter *adapter // nil is the base model
 	prompt  []tokenizer.ID
 	params  pseudolm.Params
+	n       int
 }
 
-// sample decides the job's completion: what it says depends on the request alone, whatever else is in the batch.
-func (e *Engine) sample(j *job) (*generation, error) {
-	c, err := e.model.Complete(j.weights(e), j.prompt, j.params)
-	if err != nil {
-		return nil, badRequest("", "Failed to compile the structured output: %v", err)
+// sample decides the job's completions: what they say depends on the request alone, whatever else is in the batch. As
+// in vLLM each has the next seed.
+func (e *Engine) sample(j *job) (all []*generation, err error) {
+	params := j.params
+	for range j.n {
+		c, err := e.model.Complete(j.weights(e), j.prompt, params)
+		if err != nil {
+			return nil, badRequest("", "Failed to compile the structured output: %v", err)
+		}
+		all = append(all, &generation{Completion: c, prompt: j.prompt, done: make(chan struct{}), request: batch.Request{
+			Adapter: j.adapterName(), Prompt: len(j.prompt), Output: len(c.Tokens),
+			Prefix: j.blocks(j.prompt, c.Tokens, e.cfg.BlockSize)}})
+		params.Seed++
 	}
-	return &generation{Completion: c, prompt: j.prompt, done: make(chan struct{}), request: batch.Request{
-		Adapter: j.adapterName(), Prompt: len(j.prompt), Output: len(c.Tokens),
-		Prefix: j.blocks(j.prompt, c.Tokens, e.cfg.BlockSize)}}, nil
+	return all, nil
 }
 
 func (j *job) weights(e *Engine) pseudolm.Weights {
@@ -63,18 +70,33 @@ func (j *job) blocks(prompt, output []tokenizer.ID, size int) []batch.Segment {
 	return blocks
 }
 
-// run puts a generation through the engine and returns when it has ended. A client that leaves takes it along.
-func (e *Engine) run(ctx context.Context, g *generation) error {
-	if err := e.loop.submit(ctx, g); err != nil {
-		return err
+// run puts generations through the engine and calls ended with each, in order, when it has ended. A client that leaves
+// takes them along, and so does the first that fails.
+func (e *Engine) run(ctx context.Context, all []*generation, ended func(i int, g *generation)) (err error) {
+	defer func() {
+		for _, g := range all {
+			if err != nil {
+				e.loop.cancel(g)
+			}
+		}
+	}()
+	for _, g := range all {
+		if err := e.loop.submit(ctx, g); err != nil {
+			return err
+		}
 	}
-	select {
-	case <-g.done:
-		return g.failed
-	case <-ctx.Done():
-		e.loop.cancel(g)
-		return ctx.Err()
+	for i, g := range all {
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if g.failed != nil {
+			return g.failed
+		}
+		ended(i, g)
 	}
+	return nil
 }
 
 // requestID is the id of a response, without its prefix.

@@ -2,19 +2,15 @@ package enginesim
 
 import (
 	"net/http"
-	"strings"
 )
 
-// tokenize answers the tokens of a text, or of messages in ChatML, which is this engine's chat template.
+// tokenize answers the tokens of a text, or of messages in this engine's chat template.
 func (e *Engine) tokenize(w http.ResponseWriter, r *http.Request) {
 	var req struct {
-		Model    string  `json:"model"`
-		Prompt   *string `json:"prompt"`
-		Messages []struct {
-			Role    string `json:"role"`
-			Content string `json:"content"`
-		} `json:"messages"`
-		AddGenerationPrompt *bool `json:"add_generation_prompt"`
+		chat
+		Model               string  `json:"model"`
+		Prompt              *string `json:"prompt"`
+		AddGenerationPrompt *bool   `json:"add_generation_prompt"`
 	}
 	if err := decode(w, r, &req); err != nil {
 		fail(w, err)
@@ -24,22 +20,17 @@ func (e *Engine) tokenize(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	var text strings.Builder
+	var text string
 	switch {
 	case req.Messages != nil:
-		for _, m := range req.Messages {
-			text.WriteString("<|im_start|>" + m.Role + "\n" + m.Content + "<|im_end|>\n")
-		}
-		if req.AddGenerationPrompt == nil || *req.AddGenerationPrompt {
-			text.WriteString("<|im_start|>assistant\n")
-		}
+		text = req.template(req.AddGenerationPrompt == nil || *req.AddGenerationPrompt)
 	case req.Prompt != nil:
-		text.WriteString(*req.Prompt)
+		text = *req.Prompt
 	default:
 		fail(w, validation("body.prompt", "missing", "Field required"))
 		return
 	}
-	ids := e.tokens.Encode(text.String())
+	ids := e.tokens.Encode(text)
 	writeJSON(w, http.StatusOK, map[string]any{"count": len(ids), "max_model_len": e.cfg.MaxModelLen, "tokens": ids})
 }
 
