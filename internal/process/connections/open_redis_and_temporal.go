@@ -163,6 +163,8 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger
 // temporalOptions is how to connect to Temporal: with an API key always over TLS, or the key could be read on its way.
 func temporalOptions(cfg Temporal, logger *slog.Logger) client.Options {
 	o := client.Options{HostPort: cfg.Address, Namespace: cfg.Namespace, Logger: log.NewStructuredLogger(logger)}
+	// Messages are small, and both sides are short of processor time rather than of bandwidth.
+	o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	if key := cfg.APIKey.Reveal(); key != "" {
 		o.Credentials = client.NewAPIKeyStaticCredentials(key)
 	}
