@@ -6,12 +6,17 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
+	"github.com/millrace/millrace/internal/kit/timerslack"
 	"github.com/millrace/millrace/internal/process/connections"
 )
 
 func main() {
+	if len(os.Args) > 1 && slices.Contains([]string{"dev", "server", "worker"}, os.Args[1]) {
+		timerslack.Widen()
+	}
 	ctx, stop := untilSignal(context.Background(), os.Args[1:])
 	connections.SilenceRedis()
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
