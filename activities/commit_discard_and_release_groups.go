@@ -25,11 +25,28 @@ type CommitInput struct {
 	// Finished is the samples whose games count: a surplus one may have finished since. Nil is all that have.
 	Finished  []int `json:"finished,omitempty"`
 	Cancelled int   `json:"cancelled,omitempty"` // games cancelled because others sufficed
+	// Tell is the workflow id of the run, which is told of the end at once.
+	Tell string `json:"tell,omitempty"`
 }
 
-// CommitGroup reads the group's finished games, compares their rewards and makes the group ready, once. A group without
-// variance is dropped instead if the plan says so.
-func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (GroupEnd, error) {
+// Committed says what became of a group, and whether its run knows.
+type Committed struct {
+	GroupEnd
+	Told bool `json:"told,omitempty"`
+}
+
+// CommitGroup reads the group's finished games, compares their rewards, makes the group ready, once, and tells its run.
+// A group without variance is dropped instead if the plan says so.
+func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (Committed, error) {
+	end, err := a.commit(ctx, in)
+	if err != nil {
+		return Committed{}, err
+	}
+	told := in.Tell != "" && a.Groups.TellEnd(ctx, in.Tell, end) == nil // else the group's workflow tells it
+	return Committed{GroupEnd: end, Told: told}, nil
+}
+
+func (a *Activities) commit(ctx context.Context, in CommitInput) (GroupEnd, error) {
 	plan := in.GroupPlan
 	episodes, err := a.finished(ctx, in)
 	if err != nil {

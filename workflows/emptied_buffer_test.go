@@ -2,11 +2,13 @@ package workflows_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/telemetry"
@@ -96,4 +98,9 @@ type missing rollout.GroupSeq
 
 func (m missing) GroupRunning(_ context.Context, ref rollout.GroupRef) (bool, error) {
 	return ref.Seq != rollout.GroupSeq(m), nil
+}
+
+// TellEnd leaves it to the group's workflow.
+func (missing) TellEnd(context.Context, string, activities.GroupEnd) error {
+	return errors.New("not connected")
 }

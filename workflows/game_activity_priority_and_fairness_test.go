@@ -64,8 +64,8 @@ func newLane(t *testing.T) *lane {
 	named(control, "PrepareGroup", func(context.Context, activities.GroupPlan) (activities.Prepared, error) {
 		return activities.Prepared{}, nil
 	})
-	named(control, "CommitGroup", func(context.Context, activities.CommitInput) (activities.GroupEnd, error) {
-		return activities.GroupEnd{}, nil
+	named(control, "CommitGroup", func(context.Context, activities.CommitInput) (activities.Committed, error) {
+		return activities.Committed{}, nil
 	})
 	named(games, "PlayEpisode", func(_ context.Context, in activities.EpisodeInput) (activities.EpisodeResult, error) {
 		l.began <- rollout.EpisodeRef{GroupRef: in.Plan.Ref, Sample: in.Sample}

@@ -29,24 +29,30 @@ type GroupInput struct {
 func Group(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error) {
 	end, err := playGroup(ctx, in)
 	if err != nil {
-		end = discardGroup(ctx, in, activities.Code(err))
+		end = activities.Committed{GroupEnd: discardGroup(ctx, in, activities.Code(err))}
 	}
-	// The run may have continued as new or ended meanwhile; the signal goes to whichever execution has its id.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	signalled := workflow.SignalExternalWorkflow(ctx, in.Run, "", SignalGroupEnd, end).Get(ctx, nil)
-	if signalled != nil {
-		workflow.GetLogger(ctx).Info("the run is over; nobody to tell", "group", in.Plan.Ref.String(), "error", signalled)
+	if !end.Told {
+		tellEnd(ctx, in, end.GroupEnd)
 	}
-	indexEnd(ctx, end)
-	showEnd(ctx, in.Plan, end)
-	return end, nil
+	indexEnd(ctx, end.GroupEnd)
+	showEnd(ctx, in.Plan, end.GroupEnd)
+	return end.GroupEnd, nil
 }
 
-func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error) {
-	var end activities.GroupEnd
-	short := workflow.WithActivityOptions(ctx, shortActivity())
+// tellEnd tells the run how the group ended. The run may have continued as new or ended meanwhile; the signal goes to
+// whichever execution has its id.
+func tellEnd(ctx workflow.Context, in GroupInput, end activities.GroupEnd) {
+	err := workflow.SignalExternalWorkflow(ctx, in.Run, "", SignalGroupEnd, end).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Info("the run is over; nobody to tell", "group", in.Plan.Ref.String(), "error", err)
+	}
+}
+
+func playGroup(ctx workflow.Context, in GroupInput) (activities.Committed, error) {
+	var end activities.Committed
 	var prepared activities.Prepared
-	if err := workflow.ExecuteActivity(short, acts.PrepareGroup, in.Plan).Get(ctx, &prepared); err != nil {
+	if err := executeShort(ctx, &prepared, acts.PrepareGroup, in.Plan); err != nil {
 		return end, err
 	}
 	if prepared.WarmUp { // of one priority: how far it has come goes from attempt to attempt of one activity
@@ -59,9 +65,9 @@ func playGroup(ctx workflow.Context, in GroupInput) (activities.GroupEnd, error)
 	if err != nil {
 		return end, err
 	}
-	err = workflow.ExecuteActivity(short, acts.CommitGroup, activities.CommitInput{
-		GroupPlan: in.Plan, Finished: games.finished, Cancelled: games.running,
-	}).Get(ctx, &end)
+	err = executeShort(ctx, &end, acts.CommitGroup, activities.CommitInput{
+		GroupPlan: in.Plan, Finished: games.finished, Cancelled: games.running, Tell: in.Run,
+	})
 	return end, err
 }
 
@@ -165,9 +171,26 @@ func discardGroup(ctx workflow.Context, in GroupInput, code rollout.Code) activi
 
 // shortActivity is for work on Redis and the like, which takes milliseconds: tried until it succeeds or fails for
 // good. What a dead worker had begun is tried elsewhere after the first limit.
+// executeShort executes an activity that takes a moment: within the workflow's task, which spares Temporal the activity
+// and the task after it. What fails there for now is tried again as an activity, which Temporal shows and repeats.
+func executeShort(ctx workflow.Context, result, activity, in any) error {
+	if workflow.GetVersion(ctx, "short-in-task", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+			StartToCloseTimeout: shortTime, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		})
+		err := workflow.ExecuteLocalActivity(local, activity, in).Get(ctx, result)
+		if err == nil || activities.Final(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, shortActivity()), activity, in).Get(ctx, result)
+}
+
+const shortTime = 10 * time.Second
+
 func shortActivity() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
-		StartToCloseTimeout: 10 * time.Second,
+		StartToCloseTimeout: shortTime,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
 		},

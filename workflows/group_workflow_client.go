@@ -3,11 +3,13 @@ package workflows
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/millrace/millrace/activities"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -56,6 +58,18 @@ func (c *Client) GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, 
 		return false, c.failed("look for a group of", ref.Run, err)
 	}
 	return running, nil
+}
+
+// TellEnd tells a run how a group of it ended: see [activities.Groups].
+func (c *Client) TellEnd(ctx context.Context, run string, end activities.GroupEnd) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := c.Temporal.SignalWorkflow(ctx, run, "", SignalGroupEnd, end)
+	var over *serviceerror.NotFound
+	if err != nil && !errors.As(err, &over) {
+		return fmt.Errorf("tell %s of group %d: %w", run, end.Seq, err)
+	}
+	return nil
 }
 
 // CancelGroups cancels the groups of a run that is gone.

@@ -2,10 +2,12 @@ package workflows_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
+	"github.com/millrace/millrace/internal/store/buffer"
 	"github.com/millrace/millrace/workflows"
 )
 
@@ -137,6 +140,37 @@ func TestStragglersAreCalledOffAfterTheGrace(t *testing.T) {
 	w.at(41*time.Minute, func() {
 		if made := w.samples(0); !slices.Equal(made[0], []int{0, 2}) {
 			t.Errorf("group of games %v, want 0 and 2", made[0])
+		}
+	})
+	w.start()
+	w.result()
+}
+
+// firstCommitFails is a buffer that fails the first time that it is asked to take a group in.
+type firstCommitFails struct {
+	activities.Buffer
+	asked atomic.Int32
+}
+
+func (s *firstCommitFails) CommitGroup(ctx context.Context, g *rollout.Group) (buffer.Commit, error) {
+	if s.asked.Add(1) == 1 {
+		return buffer.Commit{}, errors.New("no answer")
+	}
+	return s.Buffer.CommitGroup(ctx, g)
+}
+
+// What fails within the workflow's task is tried again as an activity: Temporal shows it, and repeats it.
+func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	games := oneGroup(w, runspec.GroupSpec{Samples: 2, MinSamples: 2})
+	stumbles := &firstCommitFails{Buffer: w.acts.Buffer}
+	w.acts.Buffer = stumbles
+	w.at(time.Minute, func() { games.end(w, 0, 0, 1, 0) })
+	w.at(2*time.Minute, func() { games.end(w, 0, 1, 0, 1) })
+	w.at(3*time.Minute, func() {
+		if made := w.samples(0); !slices.Equal(made[0], []int{0, 1}) || stumbles.asked.Load() != 2 {
+			t.Errorf("group of games %v, committed %d times", made[0], stumbles.asked.Load())
 		}
 	})
 	w.start()

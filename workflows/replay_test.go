@@ -32,7 +32,7 @@ import (
 // version of the workflows leaves in Temporal. A generation is added when the workflows have changed and is never
 // rewritten, because runs of every released version may still go on.
 var record = flag.String("record", "", "write the histories of the runs on the real server to this new "+
-	"generation, such as 3")
+	"generation, such as 4")
 
 const histories = "testdata/histories"
 
@@ -83,6 +83,7 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 		for _, event := range readHistory(t, strings.TrimPrefix(file, histories)).Events {
 			seen[event.GetEventType().String()] = true
 			seen[event.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()] = true
+			seen[activityInTask(t, event)] = true
 			seen[event.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput().GetName()] = true
 			seen[event.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()] = true
 		}
@@ -104,6 +105,20 @@ func TestHistoriesCoverTheWorkflows(t *testing.T) {
 			t.Errorf("%s has no %s", newest, want)
 		}
 	}
+}
+
+// activityInTask is the local activity that an event is the marker of; empty if it is of none.
+func activityInTask(t *testing.T, event *history.HistoryEvent) string {
+	t.Helper()
+	marker := event.GetMarkerRecordedEventAttributes()
+	if marker.GetMarkerName() != "LocalActivity" {
+		return ""
+	}
+	var of struct{ ActivityType string }
+	if err := converter.GetDefaultDataConverter().FromPayloads(marker.GetDetails()["data"], &of); err != nil {
+		t.Fatal(err)
+	}
+	return of.ActivityType
 }
 
 // Every patch is in some recorded history, so that nothing that depends on one can be changed unseen.
