@@ -134,8 +134,8 @@ func (s *Server) leaseOne(ctx context.Context, run rollout.RunName, key, from st
 
 // played is a run that programs play.
 type played struct {
-	spec runspec.Spec
-	cfg  external.Config
+	spec *runspec.Spec
+	cfg  *external.Config
 }
 
 func (s *Server) played(ctx context.Context, run rollout.RunName) (p played, err error) {
@@ -143,7 +143,7 @@ func (s *Server) played(ctx context.Context, run rollout.RunName) (p played, err
 	if err != nil {
 		return p, err
 	}
-	p.spec = status.Spec
+	p.spec = &status.Spec
 	if kind := p.spec.Environment.Kind; kind != external.Kind {
 		return p, rollout.Refuse(rollout.Invalid, "the run's games are of kind %s, and no program "+
 			"plays them; programs play where environment.kind is %s", kind, external.Kind)
@@ -152,7 +152,8 @@ func (s *Server) played(ctx context.Context, run rollout.RunName) (p played, err
 		return p, rollout.Refuse(rollout.RunOver, "the run is %s: there is nothing more to play",
 			status.State)
 	}
-	p.cfg, err = external.ReadConfig(p.spec.Environment.Options)
+	cfg, err := external.ReadConfig(p.spec.Environment.Options)
+	p.cfg = &cfg
 	return p, err
 }
 
@@ -353,7 +354,7 @@ func (c *programCall) stranger(err error) *programFault {
 }
 
 // read understands a call of the model.
-func (c *programCall) read(body []byte, spec runspec.Spec, cfg external.Config) (*dialect.Asked, *programFault) {
+func (c *programCall) read(body []byte, spec *runspec.Spec, cfg *external.Config) (*dialect.Asked, *programFault) {
 	asked, err := c.dialect.Read(body)
 	if err != nil {
 		return nil, badCall(err.Error())
@@ -382,7 +383,7 @@ func (c *programCall) read(body []byte, spec runspec.Spec, cfg external.Config) 
 	return asked, nil
 }
 
-func (c *programCall) count(spec runspec.Spec, asked *dialect.Asked) *programFault {
+func (c *programCall) count(spec *runspec.Spec, asked *dialect.Asked) *programFault {
 	if c.s.deps.CountTokens == nil {
 		return &programFault{http.StatusServiceUnavailable, "this server reaches no engine that could count"}
 	}
@@ -396,7 +397,7 @@ func (c *programCall) count(spec runspec.Spec, asked *dialect.Asked) *programFau
 }
 
 // readEnding reads the report of a game's end.
-func readEnding(path string, body []byte, cfg external.Config) (external.Call, error) {
+func readEnding(path string, body []byte, cfg *external.Config) (external.Call, error) {
 	var in struct {
 		Reward    *float64           `json:"reward"`
 		Rewards   map[string]float64 `json:"rewards"`
