@@ -33,7 +33,7 @@ func FromOptions(options json.RawMessage) (episode.Environment, error) {
 	if cfg.Dataset == "" {
 		return e, nil
 	}
-	return &ofRows{e, promptset.Rows(cfg.Dataset, *cfg.Shuffle, cfg.Seed)}, nil
+	return &ofRows{e, promptset.Rows(cfg.Dataset, cfg.Order)}, nil
 }
 
 // Scenario is what a program is told of a game: the same for all games of a group.

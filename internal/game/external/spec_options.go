@@ -22,9 +22,7 @@ type Config struct {
 	// Dataset is a file with a JSON object a line, as workers see it; each group has a row of it. Without one, a group
 	// has a seed alone.
 	Dataset string `json:"dataset"`
-	// Shuffle and Seed are as for kind: prompts.
-	Shuffle *bool  `json:"shuffle"`
-	Seed    uint64 `json:"seed"`
+	promptset.Order
 	// Lease is for how long a program may be silent before another one gets its game.
 	Lease rollout.Duration `json:"lease"`
 	// MaxCalls bounds the calls of an agent.
@@ -33,7 +31,8 @@ type Config struct {
 
 // DefaultConfig is the configuration of a spec that says nothing.
 func DefaultConfig() Config {
-	return Config{Agents: []string{"agent"}, Shuffle: new(true), Lease: rollout.Duration(time.Minute), MaxCalls: 256}
+	return Config{Agents: []string{"agent"}, Order: promptset.Order{Shuffle: new(true)},
+		Lease: rollout.Duration(time.Minute), MaxCalls: 256}
 }
 
 // Validate reports everything that is wrong with the configuration.
@@ -69,8 +68,6 @@ func ReadConfig(options json.RawMessage) (Config, error) {
 	if cfg.Agents == nil {
 		cfg.Agents = DefaultConfig().Agents
 	}
-	if cfg.Shuffle == nil {
-		cfg.Shuffle = new(true)
-	}
+	cfg.Complete()
 	return cfg, cfg.Validate()
 }

@@ -29,9 +29,7 @@ type Config struct {
 	// Keys say how a row is asked; its template is "{prompt}" if there is none. With chat, and without a template, rows
 	// may have whole conversations as "messages".
 	prompting.Keys
-	// Shuffle says whether each pass over the dataset has the rows in an order of its own, drawn from Seed; nil is yes.
-	Shuffle  *bool    `json:"shuffle"`
-	Seed     uint64   `json:"seed"`
+	Order
 	Verifier Verifier `json:"verifier"`
 }
 
@@ -49,9 +47,7 @@ func (c *Config) complete() {
 	if c.Stop == nil {
 		c.Stop = []string{}
 	}
-	if c.Shuffle == nil {
-		c.Shuffle = new(true)
-	}
+	c.Order.Complete()
 	c.Verifier.complete()
 }
 
@@ -96,7 +92,7 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Env{cfg: cfg, rows: Rows(cfg.Dataset, *cfg.Shuffle, cfg.Seed)}, nil
+	return &Env{cfg: cfg, rows: Rows(cfg.Dataset, cfg.Order)}, nil
 }
 
 // HeldOut is options by which the rows that were held out are the dataset.

@@ -77,6 +77,43 @@ func TestEveryRowOnceAPass(t *testing.T) {
 	}
 }
 
+// TestRowsWeigh: a pass has each row as often as it weighs, one whose weight is none once, as a failure.
+func TestRowsWeigh(t *testing.T) {
+	t.Parallel()
+	env := written(t, `, "weight": "w"`, `{"prompt": "often", "answer": 1, "w": 5}`,
+		`{"prompt": "never", "answer": 1, "w": 0}`, `{"prompt": "once", "answer": 1}`, `{"prompt": "secret", "answer": 1, "w": 1.5}`,
+		`{"prompt": "secret", "answer": 1, "w": -1}`, `{"prompt": "secret", "answer": 1, "w": 1001}`,
+		`{"prompt": "secret", "answer": 1, "w": "2"}`, `{"secret`)
+	for pass := range 2 {
+		drawn := map[string]int{}
+		for i := range 11 {
+			scenario, err := env.ScenarioOf(rollout.GroupSeq(pass*11 + i))
+			if err != nil {
+				drawn[err.Error()]++
+				continue
+			}
+			game, err := env.Start(scenario, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompts, _ := game.Prompts()
+			drawn[prompts[0].Text]++
+		}
+		if drawn["often"] != 5 || drawn["once"] != 1 || len(drawn) != 7 {
+			t.Errorf("pass %d has %v", pass, drawn)
+		}
+		for _, line := range []int{4, 5, 6, 7} {
+			if why := fmt.Sprintf("dataset: line %d: w is no whole number from 0 to 1000", line); drawn[why] != 1 {
+				t.Errorf("pass %d has %v, want %q once", pass, drawn, why)
+			}
+		}
+	}
+	none := written(t, `, "weight": "w"`, `{"prompt": "a", "answer": 1, "w": 0}`)
+	if _, err := none.ScenarioOf(0); err == nil || !strings.Contains(err.Error(), "none that weighs anything") {
+		t.Errorf("rows that weigh nothing: %v", err)
+	}
+}
+
 // FuzzShuffled: whatever the size and the seed, a pass's order is a permutation.
 func FuzzShuffled(f *testing.F) {
 	for _, n := range []uint16{1, 2, 3, 4, 5, 63, 64, 65, 1000} {
