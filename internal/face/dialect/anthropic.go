@@ -96,6 +96,10 @@ func (a *Asked) addMessage(role string, content json.RawMessage, place string) e
 			out.Content += b.Text
 		case "thinking", "redacted_thinking": // templates leave it out, too
 		case "tool_use":
+			var object map[string]json.RawMessage
+			if json.Unmarshal(b.Input, &object) != nil || object == nil {
+				return fmt.Errorf("%s.content.%d: the input of the tool use %s is no JSON object", place, i, b.ID)
+			}
 			c := toolCall{ID: b.ID, Type: "function"}
 			c.Function.Name, c.Function.Arguments = b.Name, string(b.Input)
 			uses = append(uses, c)

@@ -287,7 +287,7 @@ func TestNoRoom(t *testing.T) {
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`pong`:                    `the answer is no JSON: "pong"`,
+		`pong`:                    `the answer is no JSON object: "pong"`,
 		`{"type": "pong"}`:        `an answer of type "pong"`,
 		`{"type": "observation"}`: "an answer without an observation",
 		`{"type": "error", "data": {"message": "boom", "code": "EXECUTION_ERROR"}}`: "EXECUTION_ERROR: boom",

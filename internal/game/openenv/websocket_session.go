@@ -143,13 +143,14 @@ func (s *session) ask(kind string, data any) (result, error) {
 		Data json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return result{}, fmt.Errorf("openenv: %s at %s: the answer is no JSON: %.80q", kind, s.url, text)
+		return result{}, fmt.Errorf("openenv: %s at %s: the answer is no JSON object: %.80q", kind, s.url, text)
 	}
 	switch answer.Type {
 	case "observation":
 		var r result
 		if err := json.Unmarshal(answer.Data, &r); err != nil || r.Observation == nil {
-			return result{}, fmt.Errorf("openenv: %s at %s: an answer without an observation: %.200s", kind, s.url, answer.Data)
+			return result{}, fmt.Errorf("openenv: %s at %s: an answer without an observation that can be read: %.200s",
+				kind, s.url, answer.Data)
 		}
 		return r, nil
 	case "error":
