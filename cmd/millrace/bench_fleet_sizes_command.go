@@ -10,18 +10,12 @@ import (
 	"github.com/millrace/millrace/internal/simulate/enginebench"
 )
 
-func newBenchCommand(env environment) *cobra.Command {
-	parent := &cobra.Command{Use: "bench"}
-	parent.AddCommand(newBenchEnginesCommand(env))
-	return parent
-}
-
 func newBenchEnginesCommand(env environment) *cobra.Command {
 	cfg := enginebench.DefaultConfig()
 	var seconds float64
 	var format string
 	cmd := &cobra.Command{
-		Use:  "engines",
+		Use:  "bench",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {

@@ -75,11 +75,10 @@ func newRootCommand(env environment) *cobra.Command {
 	cli.Group(root, "Run the service:", newDevCommand(env), newServerCommand(env), newWorkerCommand(env),
 		newHealthCommand(env), newConfigCommand(env), newTrainerCommand(env))
 	cli.Group(root, "Use it:", cli.Commands(env.Deps)...)
-	cli.Group(root, "Before anything is rented:", newSimulateCommand(env, setup.Simulator()), newPlanCommand(env),
-		newBenchCommand(env))
+	cli.Group(root, "Before anything is rented:", newSimulateCommand(env, setup.Simulator()), newPlanCommand(env))
 	below(root, "worker", cli.WorkerListCommand(env.Deps))
 	below(root, "engine", newSimulateEngineCommand(env), newCalibrateEngineCommand(env), newOrphanEnginesCommand(env),
-		newKeepEngineCommand(), newInstallCommand(env))
+		newKeepEngineCommand(), newInstallCommand(env), newBenchEnginesCommand(env))
 	below(root, "axiom", newAxiomApplyCommand(env))
 	below(root, "simulate", newProfilesCommand(env))
 	root.SetVersionTemplate("{{.Version}}\n")
