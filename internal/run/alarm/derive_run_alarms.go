@@ -35,10 +35,14 @@ type Evidence struct {
 }
 
 // alarmAfter is how many attempts must fail in the same way, with no success between them, to raise an alarm: a few,
-// and more where many games are played, of which some may fail before the first has ended.
-func alarmAfter(run runstatus.RunStatus) int64 {
-	games := run.Outstanding * int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
-	return max(5, games/20)
+// and more where many games are played, of which some may fail before the first has ended. A game that waits for
+// somebody elsewhere reports that once, however often it tries: of few games all are enough.
+func alarmAfter(run runstatus.RunStatus, code rollout.Code) int64 {
+	few, games := int64(5), run.Outstanding*int64(run.Spec.Group.Samples+run.Spec.Group.Oversample)
+	if code == rollout.CodeEnvironmentUnavailable || code == rollout.CodePolicyUnavailable {
+		few = min(few, max(1, games))
+	}
+	return max(few, games/20)
 }
 
 // Of lists the alarms of a run, the one that hides the others first; it is empty for a run that is over.
@@ -176,7 +180,7 @@ func noProgram(e Evidence) (runstatus.Alarm, bool) {
 
 func gamesFail(e Evidence) (runstatus.Alarm, bool) {
 	worst, failing := e.Attempts.Worst()
-	if !failing || worst.InRow < alarmAfter(e.Run) {
+	if !failing || worst.InRow < alarmAfter(e.Run, worst.Code) {
 		return runstatus.Alarm{}, false
 	}
 	if bought, is := noBoughtEngine(e); is && bought.Text == "" && worst.Code == rollout.CodeUnserved {
