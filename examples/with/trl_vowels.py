@@ -4,7 +4,6 @@ The engines are simulated, and speak no language that the tiny model could learn
 adapter out, and that TRL trains on the engine's own tokens.
 """
 
-import os
 import tempfile
 import threading
 from typing import Any
@@ -23,28 +22,15 @@ SAMPLES, GROUPS, STEPS = 4, 2, 3
 
 
 def main() -> None:
-    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
-    import torch
     from datasets import Dataset
     from peft import LoraConfig
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
     from trl import GRPOConfig, GRPOTrainer
 
     import stand
+    import trl_tiny
     from millrace.trl import Rollouts
 
     print(stand.versions("trl", "transformers", "peft", "torch"))
-    alphabet = {letter: n for n, letter in enumerate([*pre_tokenizers.ByteLevel.alphabet(), "<end>"])}
-    bytes_alone = Tokenizer(models.BPE(alphabet, []))
-    bytes_alone.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_alone, eos_token="<end>", pad_token="<end>")
-    torch.manual_seed(0)
-    # As many ids as the simulated engines' vocabulary, and little else.
-    shape = Qwen3Config(vocab_size=151936, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-                        num_key_value_heads=1, head_dim=8, tie_word_embeddings=True)
-    model = Qwen3ForCausalLM(shape)
-
     folder = tempfile.mkdtemp(prefix="millrace-with-")
     run = stand.start("vowels", steps=STEPS, samples=SAMPLES, groups=GROUPS, adapters={"rank": 8, "path_prefix": folder})
     process, journal = stand.serve("trl_vowels:vowels", "vowels")
@@ -72,13 +58,14 @@ def main() -> None:
             return tensors
 
     trainer = Recorded(
-        model=model,
+        model=trl_tiny.model(),
         reward_funcs=rollouts.reward,
-        args=GRPOConfig(output_dir=folder + "/trl", per_device_train_batch_size=SAMPLES * GROUPS, num_generations=SAMPLES,
-                        max_steps=STEPS, learning_rate=1e-2, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True,
-                        max_completion_length=16, bf16=False),
+        args=GRPOConfig(
+            output_dir=folder + "/trl", per_device_train_batch_size=SAMPLES * GROUPS, num_generations=SAMPLES, max_steps=STEPS,
+            learning_rate=1e-2, logging_steps=1, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True,
+            max_completion_length=16, bf16=False),
         train_dataset=Dataset.from_dict({"prompt": ["the run asks"] * 64}),
-        processing_class=tokenizer,
+        processing_class=trl_tiny.tokenizer(),
         peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"),
         rollout_func=rollouts,
         callbacks=[rollouts.callback()],

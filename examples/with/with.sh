@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # with.sh PEER: `make with`. Installs the peer's pinned packages into .bin/with/PEER (once), starts a `millrace dev` on
-# ports of its own, runs the peer's example and ends everything.
+# ports of its own, runs the peer's examples and ends everything.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -10,7 +10,7 @@ if [[ ! -f $pins ]]; then
 	echo "make with PEER=...: one of $(cd "$here/pins" && echo *.txt | sed 's/\.txt//g')" >&2
 	exit 2
 fi
-example=$(sed -n 's/^# runs: //p' "$pins") wanted=$(sed -n 's/^# python: //p' "$pins")
+examples=$(sed -n 's/^# runs: //p' "$pins") wanted=$(sed -n 's/^# python: //p' "$pins")
 
 venv=$bin/with/$peer
 if ! cmp -s "$pins" "$venv/installed"; then
@@ -41,5 +41,7 @@ echo "$peer with Millrace at $url"
 export MILLRACE_SERVER=$url MILLRACE_DEV=$dev MILLRACE_ENGINE=${engines%% *} MILLRACE_ENGINES=$engines PYTHONPATH=$root/clients/python PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 export PATH=$venv/bin:$PATH
 cd "$here"
-"$venv/bin/python" "$example"
+for example in $examples; do
+	"$venv/bin/python" "$example"
+done
 echo "$peer: ok"
