@@ -153,6 +153,34 @@ func TestCursorGoesOnAfterRefusal(t *testing.T) {
 	})
 }
 
+// A shipper that looked at the fence before it was replaced can move no cursor that its successor has moved.
+func TestFencingOfOneThatLookedBefore(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		s, fence := leased(t, rdb, store.Limits{})
+		write(t, s, fact("demo", 1), fact("demo", 2))
+		page := unshipped(t, s, "demo")
+		if err := s.Release(ctx, "server-1"); err != nil {
+			t.Fatal(err)
+		}
+		next, _, err := s.Lease(ctx, "server-2", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acknowledge(t, s, next, first(page, 1))
+		if err := rdb.Set(ctx, "test:{fleet}:sink-fence", fence, 0).Err(); err != nil { // as it was when it looked
+			t.Fatal(err)
+		}
+		if err := s.Acknowledge(ctx, fence, page); !errors.Is(err, delivery.ErrFenced) {
+			t.Errorf("the first shipper: %v", err)
+		}
+		if page := unshipped(t, s, "demo"); len(page.Records) != 1 {
+			t.Errorf("it moved the cursor: %d left", len(page.Records))
+		}
+	})
+}
+
 // TestFencing lets a second shipper take over; the first can move no cursor any more.
 func TestFencing(t *testing.T) {
 	t.Parallel()
