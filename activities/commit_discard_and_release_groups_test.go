@@ -28,14 +28,7 @@ func TestAGroupIsMadeOfItsGames(t *testing.T) {
 			t.Parallel()
 			store, ref := openStore(t), rollout.GroupRef{Run: "r"}
 			for _, sample := range tt.left {
-				of := rollout.EpisodeRef{GroupRef: ref, Sample: sample}
-				ep := rollout.Episode{Ref: of, Phases: 1, Trajectories: []rollout.Trajectory{{
-					ID: of.TrajectoryID("X"), Sample: sample, Agent: "X", Reward: float64(sample),
-					Turns: []rollout.Turn{{PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1}}},
-				}}}
-				if err := store.SaveEpisode(t.Context(), of, 1, ep, []byte("over")); err != nil {
-					t.Fatal(err)
-				}
+				saveGame(t, store, rollout.EpisodeRef{GroupRef: ref, Sample: sample}, float64(sample))
 			}
 			a := &Activities{Buffer: store, Now: time.Now}
 			end, err := a.CommitGroup(t.Context(), CommitInput{Finished: tt.finished, GroupPlan: GroupPlan{Ref: ref,
@@ -59,5 +52,34 @@ func TestAGroupIsMadeOfItsGames(t *testing.T) {
 				t.Errorf("made of games %v, want %v", made, tt.made)
 			}
 		})
+	}
+}
+
+func saveGame(t *testing.T, store *buffer.Store, of rollout.EpisodeRef, reward float64) {
+	t.Helper()
+	ep := rollout.Episode{Ref: of, Phases: 1, Trajectories: []rollout.Trajectory{{
+		ID: of.TrajectoryID("X"), Sample: of.Sample, Agent: "X", Reward: reward,
+		Turns: []rollout.Turn{{PromptTokenIDs: []int32{1}, TokenIDs: []int32{2}, Logprobs: []float32{-1}}},
+	}}}
+	if err := store.SaveEpisode(t.Context(), of, 1, ep, []byte("over")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A group whose games all had the same rewards is let go, whether surplus games were called off or not.
+func TestAGroupWithoutVarianceIsLetGo(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []int{0, 1} {
+		store, ref := openStore(t), rollout.GroupRef{Run: "r"}
+		for sample := range 2 {
+			saveGame(t, store, rollout.EpisodeRef{GroupRef: ref, Sample: sample}, 0.5)
+		}
+		a := &Activities{Buffer: store, Now: time.Now}
+		end, err := a.CommitGroup(t.Context(), CommitInput{Finished: []int{0, 1}, Cancelled: cancelled,
+			GroupPlan: GroupPlan{Ref: ref, GroupSpec: runspec.GroupSpec{Samples: 2, MinSamples: 2, Oversample: cancelled,
+				ZeroVariance: runspec.DropZeroVariance}}})
+		if err != nil || end.Code != rollout.CodeZeroVariance || !end.ZeroVariance {
+			t.Errorf("%d cancelled: %+v, %v", cancelled, end, err)
+		}
 	}
 }
