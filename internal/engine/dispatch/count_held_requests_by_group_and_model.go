@@ -40,6 +40,16 @@ func (s *Scheduler) Demand() []enginestate.RunDemand {
 	return demand
 }
 
+// AwaitsAnother reports whether a request waits for another engine than the one that has refused it, or failed it.
+func (s *Scheduler) AwaitsAnother() bool {
+	for _, q := range s.held {
+		if q.engine == nil && (q.refusedBy != "" || q.avoid != "") {
+			return true
+		}
+	}
+	return false
+}
+
 // byAge is requests by group, the oldest first; neighbours together where there are too many.
 func byAge(groups map[rollout.GroupSeq]int) []enginestate.GroupDemand {
 	all := make([]enginestate.GroupDemand, 0, len(groups))

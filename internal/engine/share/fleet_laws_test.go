@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/engine/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -71,6 +72,38 @@ func TestANewcomerGetsItsPart(t *testing.T) {
 	}
 	if over := f.topOver(); over > 1 { // its first request at an engine
 		t.Errorf("%d in flight beyond the limit", over)
+	}
+}
+
+// TestAnotherEngineForOneRequest: a worker that never has more than one request has a single slot, and gets one of
+// another engine when the engine of that slot has refused the request, or failed.
+func TestAnotherEngineForOneRequest(t *testing.T) {
+	t.Parallel()
+	for _, limits := range [][]int{{72, 72}, {8, 8, 8, 8}, {3, 40}} {
+		for _, outcome := range []dispatch.Outcome{dispatch.Refused, dispatch.Failed} {
+			f := newFleet(t, 5, 100*time.Millisecond, limits...)
+			f.join("w00")
+			f.run(5 * time.Second) // it has all slots
+			w := f.join("w01")
+			w.play("r", 1, 1)
+			f.run(2 * time.Second)
+			f.served = 0
+			var first rollout.EngineID
+			f.ends = func(e rollout.EngineID) dispatch.Outcome {
+				if first == "" {
+					first = e
+				}
+				if e == first || outcome == dispatch.Refused {
+					return outcome
+				}
+				return dispatch.Served
+			}
+			f.run(3 * time.Second)
+			if refused := outcome == dispatch.Refused; refused && f.rejected != 1 || !refused && f.served == 0 {
+				t.Errorf("limits %v, %v at %s: after 3 s %d served, %d rejected; %v", limits, outcome, first, f.served,
+					f.rejected, f)
+			}
+		}
 	}
 }
 

@@ -51,6 +51,8 @@ type fleet struct {
 	used     time.Duration            // slots in use, by time
 	usedAt   time.Duration
 	served   int
+	rejected int
+	ends     func(rollout.EngineID) dispatch.Outcome // nil: every try is served
 	byRun    map[rollout.RunName]int
 	bySeq    map[rollout.GroupSeq]int
 	moved    int // slots taken up
@@ -193,8 +195,11 @@ func (w *simWorker) handle(ev dispatch.Event) {
 		return
 	}
 	for _, c := range w.scheduler.Handle(start.Add(w.fleet.now), ev) {
-		if sent, ok := c.(dispatch.Send); ok {
-			w.send(sent)
+		switch c := c.(type) {
+		case dispatch.Send:
+			w.send(c)
+		case dispatch.Reject:
+			w.fleet.rejected++
 		}
 	}
 }
@@ -223,6 +228,10 @@ func (w *simWorker) send(s dispatch.Send) {
 func (f *fleet) answered(w *simWorker, s dispatch.Send) {
 	if w.frozen {
 		w.late = append(w.late, func() { f.answered(w, s) })
+		return
+	}
+	if f.ends != nil && f.ends(s.Engine) != dispatch.Served {
+		w.handle(dispatch.TryEnded{ID: s.ID, Try: s.Try, Outcome: f.ends(s.Engine)})
 		return
 	}
 	game := w.games[s.ID]
@@ -254,7 +263,7 @@ func (w *simWorker) sync() {
 			f.moved += n - before[id]
 		}
 	}
-	for _, e := range share.Limits(&w.Division, w.id, w.Shares, f.engines) {
+	for _, e := range share.Limits(&w.Division, w.id, w.Shares, f.engines, w.scheduler.AwaitsAnother()) {
 		w.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models})
 	}
 }

@@ -124,13 +124,16 @@ func Within(shares Shares, others []Member, engines []enginestate.Engine) Shares
 	return kept
 }
 
-// lentPart: an idle worker may use one in so many of a pool's slots without a share, at least one.
+// lentPart: a worker may use one in so many of a pool's slots without a share, at least one.
 const lentPart = 16
 
 // Limits sets each engine's limit to the worker's share. A worker may have none in a pool: it has no requests yet, the
 // others have not given up its due, or there are more workers than slots. It may then have one request at each of a few
-// engines all the same, so that its first ones never wait for other workers.
-func Limits(d *Division, me string, shares Shares, engines []enginestate.Engine) []enginestate.Engine {
+// engines all the same, so that its first ones never wait for other workers. So it may with awaitsAnother: a request of
+// its must go to another engine than the one that has refused or failed it, and the few slots of a worker with little
+// to do may all be that engine's.
+func Limits(d *Division, me string, shares Shares, engines []enginestate.Engine,
+	awaitsAnother bool) []enginestate.Engine {
 	limited := byID(engines)
 	lent := map[rollout.EngineID]bool{}
 	for i := range d.Pools {
@@ -139,11 +142,12 @@ func Limits(d *Division, me string, shares Shares, engines []enginestate.Engine)
 		for _, id := range p.Engines {
 			sum += shares[id]
 		}
-		if sum > 0 {
+		if sum > 0 && !awaitsAnother {
 			continue
 		}
 		ranked := slices.SortedFunc(slices.Values(p.Engines), func(a, b rollout.EngineID) int {
-			return -cmp.Compare(rollout.SpreadHash(me, string(a)), rollout.SpreadHash(me, string(b)))
+			return cmp.Or(cmp.Compare(shares[a], shares[b]),
+				-cmp.Compare(rollout.SpreadHash(me, string(a)), rollout.SpreadHash(me, string(b))))
 		})
 		for _, id := range ranked[:min(len(ranked), max(1, p.Slots/lentPart))] {
 			lent[id] = true

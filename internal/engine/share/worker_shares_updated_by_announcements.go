@@ -18,10 +18,12 @@ type Holder struct {
 	Shares   Shares
 	Runs     map[rollout.RunName]int // limits on every engine
 	Division Division                // what was due when the others were heard last
-	next     Shares                  // to be announced
-	others   []Member
-	heard    bool
-	waits    time.Time // no slots are taken up before
+	// AwaitsAnother says that a request must go to another engine than the one that has refused or failed it.
+	AwaitsAnother bool
+	next          Shares // to be announced
+	others        []Member
+	heard         bool
+	waits         time.Time // no slots are taken up before
 }
 
 // waitFor is for how long a worker takes up no slots when its announcement did not hold until the next one: as after
@@ -60,7 +62,7 @@ func (h *Holder) Taken(engines []enginestate.Engine, others []Member) {
 
 // Limited is the engines with the worker's limits, and the load of others.
 func (h *Holder) Limited(engines []enginestate.Engine) []enginestate.Engine {
-	limited := Limits(&h.Division, h.Worker, h.Shares, engines)
+	limited := Limits(&h.Division, h.Worker, h.Shares, engines, h.AwaitsAnother)
 	for i := range limited {
 		e, n := &limited[i], 0
 		for _, o := range h.others {

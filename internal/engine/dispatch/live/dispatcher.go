@@ -210,6 +210,12 @@ func (d *Dispatcher) Snapshot() Stats {
 	return d.last
 }
 
+// AwaitsAnother reports whether a request waits for another engine than the one that has refused it, or failed it.
+func (d *Dispatcher) AwaitsAnother() bool {
+	awaits, _ := ask(d, func(o *eventLoop) bool { return o.scheduler.AwaitsAnother() })
+	return awaits
+}
+
 // Demand is the requests that the dispatcher holds, as slots of the engines are divided by; nil when Run has ended.
 func (d *Dispatcher) Demand() []enginestate.RunDemand {
 	demand, _ := ask(d, func(o *eventLoop) []enginestate.RunDemand { return o.scheduler.Demand() })
