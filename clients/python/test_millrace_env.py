@@ -14,9 +14,11 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 from pathlib import Path
 from typing import Any, Callable, Iterator
+from unittest import mock
 
 from millrace.env import Agents, Done, Environment, Scenario, environment, rehearse
 from millrace.env._service import Service
@@ -407,6 +409,16 @@ class BadEnvironments(Quiet):
 
         with serving(1) as server, contextlib.redirect_stdout(io.StringIO()):
             self.assertEqual(play(prints, server).ended, {"played": 1})
+
+
+    def test_of_another_version_of_their_package_are_refused_with_the_one_that_was_tried(self) -> None:
+        from millrace.env.tasksets import verifiers
+
+        other = types.ModuleType("verifiers")
+        other.__version__ = "0.5.1"  # type: ignore[attr-defined]
+        said = "verifiers 0.5.1 is installed.*pip install verifiers==0.4.0"
+        with mock.patch.dict(sys.modules, {"verifiers": other}), self.assertRaisesRegex(RuntimeError, said):
+            verifiers({"taskset": {"id": "sums-v1"}})
 
 
 PROGRAM = '''

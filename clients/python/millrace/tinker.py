@@ -1,14 +1,22 @@
-"""Tinker's training data of a run's batch: what forward_backward takes, with any server that speaks Tinker's API.
+"""A run is trained by Tinker's API, whichever server speaks it.
 
-    client.forward_backward(datums(step.sequences()), loss_fn="importance_sampling")
+    client.forward_backward(datums(step.sequences()), loss_fn="importance_sampling").result()
+    client.optim_step(types.AdamParams(learning_rate=1e-4)).result()
+    saved = client.save_weights_for_sampler(name=f"step{step.number}").result().path
+    step.publish(adapter(service, saved, step.adapter_dir()))
 
-Written for the SDK 0.38.0; servers pin others.
+Tried with the SDK 0.38.0 and, with a server, 0.25.0: servers pin others.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import tarfile
+import urllib.request
 from typing import Any, Dict, Iterable, List
 
+from . import Invalid
 from .rows import merge_turns
 
 
@@ -31,3 +39,34 @@ def datums(rows: Iterable[Dict[str, Any]]) -> List[Any]:
         }
         out.append(types.Datum(model_input=types.ModelInput.from_ints(row["token_ids"][:-1]), loss_fn_inputs=inputs))
     return out
+
+
+def adapter(service: Any, checkpoint: str, into: str) -> str:
+    """Writes the adapter that save_weights_for_sampler has saved into a new directory, and answers it.
+
+    service is the tinker.ServiceClient, checkpoint the path that was answered. Invalid: the archive holds no adapter.
+    """
+    # The SDK's own reading of the path wants sampler_weights/ in it, which SkyRL's server leaves out.
+    training_run, _, name = checkpoint.removeprefix("tinker://").partition("/")
+    url = service.create_rest_client().get_checkpoint_archive_url(training_run, name).result().url
+    os.makedirs(into)
+    with urllib.request.urlopen(url) as answer, tarfile.open(fileobj=answer, mode="r|*") as archive:
+        archive.extractall(into, filter="data")
+    if not os.path.exists(os.path.join(into, "adapter_config.json")):
+        raise Invalid("the archive of %s has no adapter_config.json, but %s" % (checkpoint, sorted(os.listdir(into))))
+    _name_modules(into)
+    return into
+
+
+def _name_modules(adapter: str) -> None:
+    """Says in the adapter's config which modules were trained, where the server has not: SkyRL's leaves it null."""
+    path = os.path.join(adapter, "adapter_config.json")
+    with open(path) as file:
+        config = json.load(file)
+    if config.get("target_modules") is not None:
+        return
+    with open(os.path.join(adapter, "adapter_model.safetensors"), "rb") as file:
+        names = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    config["target_modules"] = sorted({name.split(".lora_")[0].rpartition(".")[2] for name in names if ".lora_" in name})
+    with open(path, "w") as file:
+        json.dump(config, file, indent=2)

@@ -65,7 +65,8 @@ func TestPythonTrackers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	tests := []string{"-B", "-m", "unittest", "test_millrace_trackers", "test_millrace_heartbeat", "test_millrace_prune",
-		"test_millrace_progress", "test_millrace_env", "test_millrace_trl", "test_millrace_export", "test_grpo_kills"}
+		"test_millrace_progress", "test_millrace_env", "test_millrace_trl", "test_millrace_tinker", "test_millrace_export",
+		"test_grpo_kills"}
 	if exec.CommandContext(ctx, python(t), "-c", "import numpy").Run() == nil {
 		tests = append(tests, "test_millrace_rows")
 	}
