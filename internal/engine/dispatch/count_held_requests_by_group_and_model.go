@@ -40,11 +40,18 @@ func (s *Scheduler) Demand() []enginestate.RunDemand {
 	return demand
 }
 
-// AwaitsAnother reports whether a request waits for another engine than the one that has refused it, or failed it.
-func (s *Scheduler) AwaitsAnother() bool {
+// AwaitsCertain reports whether a request waits for certain engines, where the worker may have no slot: for another one
+// than that which refused or failed it, or for the one in whose queue it is.
+func (s *Scheduler) AwaitsCertain() bool {
 	for _, q := range s.held {
-		if q.engine == nil && (q.refusedBy != "" || q.avoid != "") {
+		switch l := q.lane; {
+		case l == nil:
+		case q.refusedBy != "" || q.avoid != "":
 			return true
+		case l.home != "":
+			if e := s.find(l.home); e != nil && e.limit <= 1 { // one may be lent
+				return true
+			}
 		}
 	}
 	return false

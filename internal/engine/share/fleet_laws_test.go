@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/engine/dispatch"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // saturated is workers that have more to do than their engines can, each with groups of ages that lie evenly among the
@@ -104,6 +105,23 @@ func TestAnotherEngineForOneRequest(t *testing.T) {
 					f.rejected, f)
 			}
 		}
+	}
+}
+
+// TestQueuesOfEnginesWithoutASlot: where requests wait for one engine each, those of a worker with a single slot do not
+// wait for ever at the other engines.
+func TestQueuesOfEnginesWithoutASlot(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 6, 100*time.Millisecond, 72, 72)
+	f.join("w00")
+	f.run(5 * time.Second) // it has all slots
+	w := f.join("w01")
+	w.handle(dispatch.RunRules{Run: "r", Rules: runspec.Dispatch{Policy: runspec.RoundRobin, Queue: runspec.EngineQueue}})
+	w.play("r", 1, 1)
+	f.run(2 * time.Second)
+	before := f.served
+	if f.run(3 * time.Second); f.served-before < 3 {
+		t.Errorf("%d answers in 3 s, each of which takes 0.1 s; %v", f.served-before, f)
 	}
 }
 

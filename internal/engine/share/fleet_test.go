@@ -263,7 +263,7 @@ func (w *simWorker) sync() {
 			f.moved += n - before[id]
 		}
 	}
-	for _, e := range share.Limits(&w.Division, w.id, w.Shares, f.engines, w.scheduler.AwaitsAnother()) {
+	for _, e := range share.Limits(&w.Division, w.id, w.Shares, f.engines, w.scheduler.AwaitsCertain()) {
 		w.handle(dispatch.EngineUp{ID: e.ID, Limit: e.MaxInFlight, Models: e.Models})
 	}
 }

@@ -129,11 +129,10 @@ const lentPart = 16
 
 // Limits sets each engine's limit to the worker's share. A worker may have none in a pool: it has no requests yet, the
 // others have not given up its due, or there are more workers than slots. It may then have one request at each of a few
-// engines all the same, so that its first ones never wait for other workers. So it may with awaitsAnother: a request of
-// its must go to another engine than the one that has refused or failed it, and the few slots of a worker with little
-// to do may all be that engine's.
+// engines all the same, so that its first ones never wait for other workers. So it may with awaitsCertain: a request
+// waits for certain engines, and the few slots of a worker with little to do may all be others'.
 func Limits(d *Division, me string, shares Shares, engines []enginestate.Engine,
-	awaitsAnother bool) []enginestate.Engine {
+	awaitsCertain bool) []enginestate.Engine {
 	limited := byID(engines)
 	lent := map[rollout.EngineID]bool{}
 	for i := range d.Pools {
@@ -142,7 +141,7 @@ func Limits(d *Division, me string, shares Shares, engines []enginestate.Engine,
 		for _, id := range p.Engines {
 			sum += shares[id]
 		}
-		if sum > 0 && !awaitsAnother {
+		if sum > 0 && !awaitsCertain {
 			continue
 		}
 		ranked := slices.SortedFunc(slices.Values(p.Engines), func(a, b rollout.EngineID) int {

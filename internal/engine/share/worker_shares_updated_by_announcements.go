@@ -18,8 +18,8 @@ type Holder struct {
 	Shares   Shares
 	Runs     map[rollout.RunName]int // limits on every engine
 	Division Division                // what was due when the others were heard last
-	// AwaitsAnother says that a request must go to another engine than the one that has refused or failed it.
-	AwaitsAnother bool
+	// AwaitsCertain says that a request waits for certain engines, where the worker may have no slot.
+	AwaitsCertain bool
 	next          Shares // to be announced
 	others        []Member
 	heard         bool
@@ -62,7 +62,7 @@ func (h *Holder) Taken(engines []enginestate.Engine, others []Member) {
 
 // Limited is the engines with the worker's limits, and the load of others.
 func (h *Holder) Limited(engines []enginestate.Engine) []enginestate.Engine {
-	limited := Limits(&h.Division, h.Worker, h.Shares, engines, h.AwaitsAnother)
+	limited := Limits(&h.Division, h.Worker, h.Shares, engines, h.AwaitsCertain)
 	for i := range limited {
 		e, n := &limited[i], 0
 		for _, o := range h.others {

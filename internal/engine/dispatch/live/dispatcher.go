@@ -210,9 +210,9 @@ func (d *Dispatcher) Snapshot() Stats {
 	return d.last
 }
 
-// AwaitsAnother reports whether a request waits for another engine than the one that has refused it, or failed it.
-func (d *Dispatcher) AwaitsAnother() bool {
-	awaits, _ := ask(d, func(o *eventLoop) bool { return o.scheduler.AwaitsAnother() })
+// AwaitsCertain reports whether a request waits for certain engines, where the worker may have no slot.
+func (d *Dispatcher) AwaitsCertain() bool {
+	awaits, _ := ask(d, func(o *eventLoop) bool { return o.scheduler.AwaitsCertain() })
 	return awaits
 }
 

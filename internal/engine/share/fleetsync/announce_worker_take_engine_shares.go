@@ -26,7 +26,7 @@ type shares struct {
 // Redis cannot be reached the worker goes on with the shares that it has.
 func (s *Sync) divide(ctx context.Context, engines []enginestate.Engine, changed bool, stats *live.Stats) error {
 	err := s.exchange(ctx, engines, stats)
-	s.shares.AwaitsAnother = s.Dispatcher.AwaitsAnother()
+	s.shares.AwaitsCertain = s.Dispatcher.AwaitsCertain()
 	limited := s.shares.Limited(engines)
 	if changed || !sameLimits(limited, s.shares.limited) {
 		s.Dispatcher.SetEngines(limited)
