@@ -66,7 +66,7 @@ func saveGame(t *testing.T, store *buffer.Store, of rollout.EpisodeRef, reward f
 	}
 }
 
-// A group whose games all had the same rewards is let go, whether surplus games were called off or not.
+// A group whose games all had the same rewards is let go, whether surplus games were cancelled or not.
 func TestAGroupWithoutVarianceIsLetGo(t *testing.T) {
 	t.Parallel()
 	for _, cancelled := range []int{0, 1} {
