@@ -25,7 +25,7 @@ func TestOlder(t *testing.T) {
 		{"more than it knows", &runstatus.RunStatus{StartedAt: began}, 5, 1, true},
 		{"more, of another life of its name", &runstatus.RunStatus{StartedAt: began.Add(1)}, 5, 1, false},
 		{"that it was lost", &runstatus.RunStatus{StartedAt: began, State: runstatus.RunLost}, 5, 1, false},
-		{"that it was lost, with a version more", &runstatus.RunStatus{StartedAt: began, State: runstatus.RunLost}, 5, 2, true},
+		{"that it was lost, a version more", &runstatus.RunStatus{StartedAt: began, State: runstatus.RunLost}, 5, 2, true},
 	} {
 		m := New(NewRun(runspec.Spec{}, began))
 		m.Mirrors, m.Version = 4, 1
