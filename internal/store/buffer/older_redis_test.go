@@ -269,6 +269,37 @@ func TestGroupsThatRedisNeverHeardOf(t *testing.T) {
 	expect(t, "counts", f.counts(), steprecord.BufferCounts{Ready: 1, Dropped: 2})
 }
 
+// TestAReadyGroupThatAnOlderRedisHasInPlay: its workflow is over, so that it would be in play for ever.
+func TestAReadyGroupThatAnOlderRedisHasInPlay(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	f.queue(0, 1)
+	_, err := f.Repair(f.ctx, run, buffer.Repair{Era: 2, Mark: runstatus.Mark{Era: 1, Serial: 9}, NextGroup: 2,
+		Playing: []rollout.GroupSeq{1}, Ready: []rollout.GroupSeq{0}})
+	f.ok(err)
+	expect(t, "counts", f.counts(), steprecord.BufferCounts{Queued: 1, Dropped: 1})
+}
+
+// TestStepsThatARepairForgets: groups of steps that are not retained any more have been trained on, and stay so.
+func TestStepsThatARepairForgets(t *testing.T) {
+	t.Parallel()
+	f := open(t, redistest.Real(t), spec(1, 9))
+	f.ready(0, 0, 1)
+	for step := range 2 {
+		f.claim(step, 0)
+		f.complete(step, 0)
+	}
+	_, err := f.Repair(f.ctx, run, buffer.Repair{Era: 2, NextGroup: 2,
+		Mark: runstatus.Mark{Era: 1, Serial: 9, Granted: 7, Completed: 7}})
+	f.ok(err)
+	for seq := range 2 {
+		c, err := f.CommitGroup(f.ctx, group(seq, 0))
+		f.ok(err)
+		expect(t, fmt.Sprintf("group %d, committed late", seq), c, buffer.Commit{Duplicate: true})
+	}
+	expect(t, "counts", f.counts(), steprecord.BufferCounts{Completed: 2})
+}
+
 // TestRedisForgetsOneCall has Redis lose the latest thing that a trainer was told, with no restart to show it: the
 // process that told it knows.
 func TestRedisForgetsOneCall(t *testing.T) {

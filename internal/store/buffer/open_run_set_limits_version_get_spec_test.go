@@ -192,6 +192,13 @@ var runs = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		expect(t, "id", third, "demo@3")
 	},
+	"deleting what is not there leaves the name as it is": func(t *testing.T, rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.ok(f.Delete(f.ctx, "nobody"))
+		id, err := f.ID(f.ctx, "nobody")
+		f.ok(err)
+		expect(t, "id", id, "nobody")
+	},
 	"no trainer of a name ever has the generation of another one": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.Store = buffer.New(rdb, buffer.Options{Now: func() time.Time { return start }})
