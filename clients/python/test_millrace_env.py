@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-import types
 import unittest
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -412,13 +411,14 @@ class BadEnvironments(Quiet):
 
 
     def test_of_another_version_of_their_package_are_refused_with_the_one_that_was_tried(self) -> None:
-        from millrace.env.tasksets import verifiers
+        from millrace.env.tasksets import harbor, verifiers
 
-        other = types.ModuleType("verifiers")
-        other.__version__ = "0.5.1"  # type: ignore[attr-defined]
-        said = "verifiers 0.5.1 is installed.*pip install verifiers==0.4.0"
-        with mock.patch.dict(sys.modules, {"verifiers": other}), self.assertRaisesRegex(RuntimeError, said):
-            verifiers({"taskset": {"id": "sums-v1"}})
+        names = ("verifiers", "harbor", "harbor.models.trial.config", "harbor.trial.trial")
+        for make, tried in ((lambda: verifiers({"taskset": {"id": "sums-v1"}}), "verifiers==0.4.0"),
+                            (lambda: harbor(["task"], {"name": "terminus-2"}), "harbor==0.26.0")):
+            others = {name: mock.MagicMock(__version__="0.99.1") for name in names}
+            with mock.patch.dict(sys.modules, others), self.assertRaisesRegex(RuntimeError, f" 0.99.1 is .*pip install {tried}"):
+                make()
 
 
 PROGRAM = '''

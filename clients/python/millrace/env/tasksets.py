@@ -1,4 +1,5 @@
-"""verifiers' environments (0.4, its v1 stack), unchanged: their tasksets, harnesses and rewards play a run's games.
+"""verifiers' environments (0.4, its v1 stack), unchanged: their tasksets, harnesses and rewards play a run's games. And
+Harbor's tasks and agents (0.26).
 
     from millrace.env.tasksets import verifiers
 
@@ -18,12 +19,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._game import Agents, Done, Environment, Scenario
 
 PINNED = "0.4.0"  # of which one private field is used
+
+
+def _check_version(package: str, version: str, tried: str) -> None:
+    if version.rpartition(".")[0] != tried.rpartition(".")[0]:
+        raise RuntimeError(f"{package} {version} is installed; this bridge was tried with {tried}: "
+                           f"pip install {package}=={tried}")
 
 
 class _Loaded:
@@ -32,9 +40,7 @@ class _Loaded:
     def __init__(self, config: dict[str, Any]) -> None:
         from verifiers import __version__ as version
 
-        if version.rpartition(".")[0] != PINNED.rpartition(".")[0]:
-            raise RuntimeError(f"verifiers {version} is installed; this bridge was tried with {PINNED}: "
-                               f"pip install verifiers=={PINNED}")
+        _check_version("verifiers", version, PINNED)
         from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
         self.env = load_environment(resolve_env_config(config))
@@ -97,3 +103,41 @@ def _done(episode: Any, agents: Agents) -> Done:
         if name in agents:
             rewards[name] = rewards.get(name, 0.0) + trace.reward
     return Done(rewards, truncated=any(trace.is_timeout for trace in episode.traces))
+
+
+def harbor(
+    tasks: Sequence[str | os.PathLike[str]],
+    agent: dict[str, Any],
+    environment: dict[str, Any] | None = None,
+    trials: str | os.PathLike[str] = "trials",
+    reward: str = "reward",
+    keep: Callable[[Scenario, Any], None] = lambda scenario, result: None,
+) -> Environment:
+    """An environment of Harbor's tasks (0.26), a folder each, played by one of its agents; a group's task follows from
+    its seed.
+
+    `agent` is an AgentConfig without model and address, which are the game's: containers must reach the server by it.
+    `environment` is an EnvironmentConfig, Docker unless it says another. Each game is a trial below `trials`, its reward
+    the one of that name of the task's verifier. `keep` is given each TrialResult.
+    """
+    import harbor as package
+    from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig
+    from harbor.trial.trial import Trial
+
+    _check_version("harbor", package.__version__, "0.26.0")
+
+    async def play(scenario: Scenario, agents: Agents) -> Done:
+        model, name = agents.only, f"{scenario.episode}-{uuid.uuid4().hex[:8]}"
+        env = {**agent.get("env", {}), "OPENAI_API_KEY": model.api_key}
+        trial = await Trial.create(TrialConfig(
+            task=TaskConfig(path=tasks[scenario.seed % len(tasks)]), trial_name=name, trials_dir=trials,
+            agent=AgentConfig(**{**agent, "model_name": f"openai/{model.model}", "base_url": model.base_url, "env": env}),
+            environment=EnvironmentConfig(**environment or {}),
+        ))
+        result = await trial.run()
+        keep(scenario, result)
+        for failed in result.recorded_exceptions():
+            raise RuntimeError(f"{failed.exception_type}: {failed.exception_message}"[:250])
+        return Done(float(result.verifier_result.rewards[reward]))
+
+    return Environment("harbor", play)
