@@ -38,7 +38,8 @@ type calling struct {
 	*benchservice.Service
 	t      *testing.T
 	client *http.Client
-	calls  int // of each caller in a turn
+	calls  int           // of each caller in a turn
+	after  time.Duration // that an engine answers
 }
 
 // TestWhatCallsOfProgramsCost measures what a program's call takes beside the same call of the engine, and beside one
@@ -64,7 +65,8 @@ func TestWhatCallsOfProgramsCost(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(s.Stop)
-			c := &calling{s, t, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: openLeases}}, tt.calls}
+			c := &calling{s, t, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: openLeases}}, tt.calls,
+				tt.after}
 			t.Logf("machine: %v, load %s", processortime.ThisMachine(), processortime.Load())
 			c.measureCalls()
 			if tt.after == 0 {
@@ -147,6 +149,7 @@ func (c *calling) turn(w *way, turn int) {
 	for caller := range callers {
 		all.Go(func() {
 			url, key := w.url(caller)
+			_ = retry.Pause(c.t.Context(), c.after*time.Duration(caller)/callers) // callers are not in step
 			for call := range c.calls {
 				prompt := strings.Repeat("A prompt that is about as long as prompts are. ", 40)
 				began := time.Now()
