@@ -209,6 +209,21 @@ class Worker(unittest.TestCase):
             worker.stop()
         self.assertEqual(worker.run.why, ["0: loss", "1: loss"])  # type: ignore[attr-defined]
 
+    def test_a_batch_that_comes_after_the_end_is_nobodys(self) -> None:
+        run, asked, answered = Run(2), threading.Event(), threading.Event()
+        late = mock.MagicMock()
+        late.__enter__ = lambda step: asked.set() or answered.wait(10) and step  # type: ignore[func-returns-value]
+        with mock.patch.object(run, "step", return_value=late):
+            worker = RolloutWorker(run)  # type: ignore[arg-type]
+            worker._samples = 3
+            worker.start()
+            asked.wait(10)
+            worker.stop()
+            answered.set()
+            worker._thread.join(10)
+        late._over.set.assert_called_once_with()
+        self.assertTrue(worker.rollout_buffer.empty())
+
     def test_arguments_that_do_not_fit_the_run_are_refused_with_what_fits(self) -> None:
         worker = RolloutWorker(Run(3))  # type: ignore[arg-type]
         fits = {"world_size": 1, "token_budget": 0, "max_steps": 3, "weight_sync_steps": 1, "max_staleness": 3, "temperature": 1.0}

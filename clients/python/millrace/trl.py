@@ -228,6 +228,9 @@ class RolloutWorker:
                 if number >= self.run.spec.get("steps", number + 1):
                     break
                 step = self.run.step(number).__enter__()
+                if self._stopped.is_set():
+                    step._over.set()  # nobody trains on it: no sign of life shall say so
+                    return
                 try:
                     last = samples(list(step.sequences()), self._samples)
                 except BaseException as err:
