@@ -406,6 +406,20 @@ var groupsAndSteps = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		_, err := f.Release(f.ctx, ref(4), "")
 		f.refused(err, rollout.Invalid)
 	},
+	"a group that was trained on, and is not retained, is not played again": func(t *testing.T,
+		rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		for step := range 5 {
+			f.ready(0, step)
+			f.claim(step, 0)
+			f.complete(step, 0)
+		}
+		_, err := f.Queue(f.ctx, ref(0), []byte("late"), 0, start)
+		f.refused(err, rollout.Fenced)
+		n, err := rdb.Exists(f.ctx, "millrace:{demo}:group:0").Result()
+		f.ok(err)
+		expect(t, "keys of the group", n, 0)
+	},
 	"bad rows are refused": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		for i, spoil := range badRows {
