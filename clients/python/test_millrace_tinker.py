@@ -57,9 +57,22 @@ class Archive(unittest.TestCase):
             adapter(self.service(weights__bin=b""), "tinker://x", str(self.folder / "step0"))
 
     def test_writes_nothing_elsewhere(self) -> None:
-        with self.assertRaises(tarfile.OutsideDestinationError):
-            adapter(self.service(**{"../adapter_config__json": b""}), "tinker://x", str(self.folder / "step0"))
+        for number, name in enumerate(("../adapter_config__json", "a/../../adapter_config__json",
+                                       str(self.folder / "adapter_config__json"))):
+            with self.subTest(name), self.assertRaisesRegex(Invalid, "which is no file of an adapter"):
+                adapter(self.service(**{name: b""}), "tinker://x", str(self.folder / f"step{number}"))
         self.assertFalse((self.folder / "adapter_config.json").exists())
+
+    def test_follows_no_links(self) -> None:
+        with tarfile.open(self.folder / "linked.tar", "w") as archive:
+            link = tarfile.TarInfo("adapter_config.json")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(link)
+        service = self.service()
+        self.rest.get_checkpoint_archive_url.return_value.result.return_value = SimpleNamespace(
+            url=(self.folder / "linked.tar").as_uri())
+        with self.assertRaisesRegex(Invalid, "which is no file of an adapter"):
+            adapter(service, "tinker://x", str(self.folder / "step0"))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tarfile
 import urllib.request
 from typing import Any, Dict, Iterable, List
@@ -51,11 +52,25 @@ def adapter(service: Any, checkpoint: str, into: str) -> str:
     url = service.create_rest_client().get_checkpoint_archive_url(training_run, name).result().url
     os.makedirs(into)
     with urllib.request.urlopen(url) as answer, tarfile.open(fileobj=answer, mode="r|*") as archive:
-        archive.extractall(into, filter="data")
+        for member in archive:
+            _write(archive, member, into)
     if not os.path.exists(os.path.join(into, "adapter_config.json")):
         raise Invalid("the archive of %s has no adapter_config.json, but %s" % (checkpoint, sorted(os.listdir(into))))
     _name_modules(into)
     return into
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, into: str) -> None:
+    """Writes a file of an archive, whoever made it, below a directory. Older Pythons have no filter that would do it."""
+    path = os.path.normpath(member.name)
+    if member.isdir():
+        return
+    data = archive.extractfile(member) if member.isfile() else None
+    if data is None or os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
+        raise Invalid("the archive has %s, which is no file of an adapter" % member.name)
+    os.makedirs(os.path.dirname(os.path.join(into, path)), exist_ok=True)
+    with open(os.path.join(into, path), "wb") as file:
+        shutil.copyfileobj(data, file)
 
 
 def _name_modules(adapter: str) -> None:
