@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
 from millrace import NotRetained, export, sequences
@@ -117,6 +118,33 @@ class InProcess(unittest.TestCase):
                 self.assertEqual(prompt + response, row["token_ids"])
                 self.assertEqual([0] * len(prompt) + mask, row["loss_mask"])
                 self.assertEqual([0.0] * len(prompt) + logprobs, row["logprobs"])
+
+    def test_prime_rl_and_nemo_rl_give_back_what_merged_rows_have(self):
+        for rows in (self.rows(), merge_turns(self.rows())):
+            for idx, row in enumerate(rows):
+                sample = export.prime_rl_training_sample(row)
+                self.assertEqual(list(sample)[:2], ["prompt_ids", "prompt_mask"])  # packed by place, not by name
+                self.assertEqual(sample["prompt_ids"] + sample["completion_ids"], row["token_ids"])
+                self.assertEqual(sample["prompt_mask"] + sample["completion_mask"], [x == 1 for x in row["loss_mask"]])
+                self.assertEqual([0.0] * len(sample["prompt_ids"]) + sample["completion_logprobs"], row["logprobs"])
+                self.assertEqual(sample["advantage"], row["advantage"])
+
+                datum = export.nemo_rl_datum(row, idx)
+                log = datum["message_log"]
+                for key, of in ("token_ids", "token_ids"), ("token_loss_mask", "loss_mask"), ("generation_logprobs", "logprobs"):
+                    self.assertEqual([x for message in log for x in message[key]], row[of])
+                self.assertEqual([message["role"] for message in log], ["user", "assistant"] * (len(log) // 2))
+                self.assertEqual((datum["length"], datum["idx"]), (len(row["token_ids"]), idx))
+        self.assertEqual(len(log), 4)  # two turns that continue one another
+
+    def test_the_page_of_verl_is_as_it_says(self):
+        page = Path(__file__).parents[2].joinpath("docs", "with", "verl.md").read_text(encoding="utf-8")
+        step = mock.MagicMock(sequences=lambda: sequences(BATCH), metrics={})
+        client = mock.Mock(return_value=mock.Mock(run=lambda _: mock.Mock(steps=lambda: [step])))
+        with mock.patch("millrace.Client", client):
+            exec(page.split("```python")[1].split("```")[0], made := {})
+        self.assertEqual((len(made["verl"]), len(made["skyrl"]["rewards"]), step.metrics), (1, 2, {"trained_on": 1}))
+        self.assertEqual((len(made["prime_rl"]), made["nemo_rl"][0]["length"]), (1, 8))
 
     def test_skyrl_rewards_the_last_step_and_counts_repetitions_of_an_instance(self):
         other = {**TRAJECTORY, "trajectory_id": "demo/3/0/FRANCE", "turns": [TURN]}

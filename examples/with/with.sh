@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # with.sh PEER: `make with`. Installs the peer's pinned packages into .bin/with/PEER (once), starts a `millrace dev` on
-# ports of its own, runs the peer's examples and ends everything.
+# ports of its own (REDIS=redis://host:port/n: with that Redis, which must be empty), runs the peer's examples and ends
+# everything.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -29,7 +30,7 @@ if ! cmp -s "$pins" "$venv/installed"; then
 fi
 
 log=$(mktemp)
-"$bin/millrace" dev --listen 127.0.0.1:0 --speed "${SPEED:-10}" >"$log" 2>&1 &
+"$bin/millrace" dev --listen 127.0.0.1:0 --speed "${SPEED:-10}" ${REDIS:+--redis "$REDIS"} >"$log" 2>&1 &
 dev=$!
 trap 'kill "$dev" 2>/dev/null || true; wait "$dev" 2>/dev/null || true; rm -f "$log"' EXIT
 until url=$(sed -n 's/^up, with its page on \(http:[^;]*\)\/;.*/\1/p' "$log") && [[ -n $url ]]; do

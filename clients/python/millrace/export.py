@@ -4,8 +4,9 @@
 
 Each function takes one trajectory of a batch (batch["groups"][i]["trajectories"][j]) and gives what the format's own
 reader accepts: openenv's TrainingTrace (schema 1, which TRL trains on), NeMo Gym's TokenEntry, Harbor's ATIF v1.8. For
-trainers that take batches in their own process there are verl's AgentLoopOutput and SkyRL's GeneratorOutput. Token ids,
-logprobs and masks are the engine's own, as everywhere; nothing is tokenised here.
+trainers that take batches in their own process there are verl's AgentLoopOutput, SkyRL's GeneratorOutput, prime-rl's
+TrainingSample and NeMo-RL's DatumSpec. Token ids, logprobs and masks are the engine's own, as everywhere; nothing is
+tokenised here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import sys
+from itertools import count
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, TextIO
 
 from . import Client, Error, sequences
@@ -22,6 +24,8 @@ from .rows import _turns, merge_turns
 __all__ = [
     "FORMATS",
     "atif",
+    "nemo_rl_datum",
+    "prime_rl_training_sample",
     "read_steps",
     "skyrl_generator_output",
     "token_entries",
@@ -168,6 +172,50 @@ def skyrl_generator_output(rows: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     return {**out, "rollout_metrics": None}
 
 
+def prime_rl_training_sample(row: Dict[str, Any]) -> Dict[str, Any]:
+    """The fields that each version of prime-rl's TrainingSample begins with, of a row as for verl; the others default.
+
+    They are in the struct's order: msgspec packs it as an array. The temperature is the batch's, row["temperature"].
+    """
+    begin = _turns(row)[0]["begin"]
+    return {
+        "prompt_ids": row["token_ids"][:begin],
+        "prompt_mask": [False] * begin,
+        "completion_ids": row["token_ids"][begin:],
+        "completion_mask": [bool(said) for said in row["loss_mask"][begin:]],
+        "completion_logprobs": row["logprobs"][begin:],
+        "advantage": row["advantage"],
+    }
+
+
+def nemo_rl_datum(row: Dict[str, Any], idx: int) -> Dict[str, Any]:
+    """NeMo-RL's DatumSpec, of a row as for verl: a message for each completion and for what stands before it.
+
+    What its trainer has as tensors, one to a message, are lists here. A message has no text: content is empty.
+    """
+    log, at = [], 0
+    for turn in _turns(row):
+        for role, begin, end in (("user", at, turn["begin"]), ("assistant", turn["begin"], turn["end"])):
+            log.append(
+                {
+                    "role": role,
+                    "content": "",
+                    "token_ids": row["token_ids"][begin:end],
+                    "token_loss_mask": row["loss_mask"][begin:end],
+                    "generation_logprobs": row["logprobs"][begin:end],
+                }
+            )
+        at = turn["end"]
+    of = {key: row[key] for key in ("group_id", "agent", "reward", "advantage", "policy_version")}
+    return {
+        "message_log": log,
+        "length": len(row["token_ids"]),
+        "extra_env_info": of,
+        "loss_multiplier": 1.0,
+        "idx": idx,
+    }
+
+
 def _trajectories(batch: Dict[str, Any]) -> Dicts:
     for group in batch["groups"]:
         yield from group["trajectories"]
@@ -179,6 +227,8 @@ FORMATS: Dict[str, Callable[[Dict[str, Any], Dict[str, Any]], Iterable[Dict[str,
     "training-trace": lambda batch, _: (training_trace(t) for t in _trajectories(batch) if t["turns"]),
     "token-entry": lambda batch, _: (entry for t in _trajectories(batch) for entry in token_entries(t)),
     "verl": lambda batch, sampling: (verl_agent_loop_output(row) for row in merge_turns(sequences(batch, sampling))),
+    "prime-rl": lambda batch, sampling: map(prime_rl_training_sample, merge_turns(sequences(batch, sampling))),
+    "nemo-rl": lambda batch, sampling: map(nemo_rl_datum, merge_turns(sequences(batch, sampling)), count()),
     "atif": lambda batch, _: (atif(t) for t in _trajectories(batch) if t["turns"]),
 }
 
