@@ -25,8 +25,6 @@ type CommitInput struct {
 	// Finished is the samples whose games count: a surplus one may have finished since. Nil is all that have.
 	Finished  []int `json:"finished,omitempty"`
 	Cancelled int   `json:"cancelled,omitempty"` // games cancelled because others sufficed
-	// Tell is the workflow id of the run, which is told of the end at once.
-	Tell string `json:"tell,omitempty"`
 }
 
 // Committed says what became of a group, and whether its run knows.
@@ -42,7 +40,7 @@ func (a *Activities) CommitGroup(ctx context.Context, in CommitInput) (Committed
 	if err != nil {
 		return Committed{}, err
 	}
-	told := in.Tell != "" && a.Groups.TellEnd(ctx, in.Tell, end) == nil // else the group's workflow tells it
+	told := a.Groups.TellEnd(ctx, in.Ref.Run, end) == nil // else the group's workflow tells it
 	return Committed{GroupEnd: end, Told: told}, nil
 }
 

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -30,14 +31,14 @@ func TestAGroupIsMadeOfItsGames(t *testing.T) {
 			for _, sample := range tt.left {
 				saveGame(t, store, rollout.EpisodeRef{GroupRef: ref, Sample: sample}, float64(sample))
 			}
-			a := &Activities{Buffer: store, Now: time.Now}
+			a := &Activities{Buffer: store, Groups: hearing{}, Now: time.Now}
 			end, err := a.CommitGroup(t.Context(), CommitInput{Finished: tt.finished, GroupPlan: GroupPlan{Ref: ref,
 				GroupSpec: runspec.GroupSpec{Samples: 2, Oversample: 1, MinSamples: 2}}})
 			if tt.made == nil {
 				wantCode(t, err, rollout.CodeGamesLost, true)
 				return
 			}
-			if err != nil || end.Code != "" {
+			if err != nil || end.Code != "" || !end.Told {
 				t.Fatal(end, err)
 			}
 			batch, err := store.Claim(t.Context(), "r", 0, 0, buffer.Share{})
@@ -54,6 +55,11 @@ func TestAGroupIsMadeOfItsGames(t *testing.T) {
 		})
 	}
 }
+
+// hearing is a Temporal in which runs hear of their groups.
+type hearing struct{ Groups }
+
+func (hearing) TellEnd(context.Context, rollout.RunName, GroupEnd) error { return nil }
 
 func saveGame(t *testing.T, store *buffer.Store, of rollout.EpisodeRef, reward float64) {
 	t.Helper()
@@ -74,7 +80,7 @@ func TestAGroupWithoutVarianceIsLetGo(t *testing.T) {
 		for sample := range 2 {
 			saveGame(t, store, rollout.EpisodeRef{GroupRef: ref, Sample: sample}, 0.5)
 		}
-		a := &Activities{Buffer: store, Now: time.Now}
+		a := &Activities{Buffer: store, Groups: hearing{}, Now: time.Now}
 		end, err := a.CommitGroup(t.Context(), CommitInput{Finished: []int{0, 1}, Cancelled: cancelled,
 			GroupPlan: GroupPlan{Ref: ref, GroupSpec: runspec.GroupSpec{Samples: 2, MinSamples: 2, Oversample: cancelled,
 				ZeroVariance: runspec.DropZeroVariance}}})

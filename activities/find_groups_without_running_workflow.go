@@ -12,8 +12,8 @@ import (
 // Groups is what the activities need of Temporal itself.
 type Groups interface {
 	GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, error)
-	// TellEnd tells a run, by its workflow id, how a group of it ended. A run that is over needs to hear nothing.
-	TellEnd(ctx context.Context, run string, end GroupEnd) error
+	// TellEnd tells a run how a group of it ended. A run that is over needs to hear nothing.
+	TellEnd(ctx context.Context, run rollout.RunName, end GroupEnd) error
 }
 
 // LookInput names groups that a run takes to be in play.

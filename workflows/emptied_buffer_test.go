@@ -101,6 +101,6 @@ func (m missing) GroupRunning(_ context.Context, ref rollout.GroupRef) (bool, er
 }
 
 // TellEnd leaves it to the group's workflow.
-func (missing) TellEnd(context.Context, string, activities.GroupEnd) error {
+func (missing) TellEnd(context.Context, rollout.RunName, activities.GroupEnd) error {
 	return errors.New("not connected")
 }

@@ -66,7 +66,7 @@ func playGroup(ctx workflow.Context, in GroupInput) (activities.Committed, error
 		return end, err
 	}
 	err = executeShort(ctx, &end, acts.CommitGroup, activities.CommitInput{
-		GroupPlan: in.Plan, Finished: games.finished, Cancelled: games.running, Tell: in.Run,
+		GroupPlan: in.Plan, Finished: games.finished, Cancelled: games.running,
 	})
 	return end, err
 }

@@ -61,13 +61,13 @@ func (c *Client) GroupRunning(ctx context.Context, ref rollout.GroupRef) (bool, 
 }
 
 // TellEnd tells a run how a group of it ended: see [activities.Groups].
-func (c *Client) TellEnd(ctx context.Context, run string, end activities.GroupEnd) error {
+func (c *Client) TellEnd(ctx context.Context, run rollout.RunName, end activities.GroupEnd) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := c.Temporal.SignalWorkflow(ctx, run, "", SignalGroupEnd, end)
+	err := c.Temporal.SignalWorkflow(ctx, c.Deployment.RunID(run), "", SignalGroupEnd, end)
 	var over *serviceerror.NotFound
 	if err != nil && !errors.As(err, &over) {
-		return fmt.Errorf("tell %s of group %d: %w", run, end.Seq, err)
+		return fmt.Errorf("tell run %s of group %d: %w", run, end.Seq, err)
 	}
 	return nil
 }

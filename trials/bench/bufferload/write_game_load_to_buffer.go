@@ -43,10 +43,15 @@ type worker struct {
 func newWorker(id string, rdb redis.UniversalClient) *worker {
 	w := &worker{id: id, rdb: rdb, buffer: buffer.New(rdb, buffer.Options{Prefix: prefix}),
 		registry: workerregistry.New(rdb, prefix, time.Now), tokens: tokenrates.New(rdb, prefix)}
-	w.acts = &activities.Activities{Buffer: w.buffer, Now: time.Now, Emit: telemetry.Discard, Tell: telemetry.Discard,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	w.acts = &activities.Activities{Buffer: w.buffer, Groups: noRuns{}, Now: time.Now, Emit: telemetry.Discard,
+		Tell: telemetry.Discard, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	return w
 }
+
+// noRuns is a Temporal without workflows: nobody hears of a group.
+type noRuns struct{ activities.Groups }
+
+func (noRuns) TellEnd(context.Context, rollout.RunName, activities.GroupEnd) error { return nil }
 
 // gameLoad is the games of one run.
 type gameLoad struct {
