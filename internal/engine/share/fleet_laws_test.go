@@ -109,7 +109,7 @@ func TestAnotherEngineForOneRequest(t *testing.T) {
 }
 
 // TestQueuesOfEnginesWithoutASlot: where requests wait for one engine each, those of a worker with a single slot do not
-// wait for ever at the other engines.
+// wait at the other engines without end.
 func TestQueuesOfEnginesWithoutASlot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 6, 100*time.Millisecond, 72, 72)

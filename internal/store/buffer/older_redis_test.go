@@ -269,7 +269,7 @@ func TestGroupsThatRedisNeverHeardOf(t *testing.T) {
 	expect(t, "counts", f.counts(), steprecord.BufferCounts{Ready: 1, Dropped: 2})
 }
 
-// TestAReadyGroupThatAnOlderRedisHasInPlay: its workflow is over, so that it would be in play for ever.
+// TestAReadyGroupThatAnOlderRedisHasInPlay: its workflow is over, so that nothing would end it.
 func TestAReadyGroupThatAnOlderRedisHasInPlay(t *testing.T) {
 	t.Parallel()
 	f := open(t, redistest.Real(t), spec(1, 9))
