@@ -16,7 +16,6 @@ def even(completion_ids: list[list[int]], **_: Any) -> list[float]:
 
 def main() -> None:
     from datasets import Dataset
-    from peft import LoraConfig
     from transformers import TrainerCallback
     from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 
@@ -55,12 +54,12 @@ def main() -> None:
             max_completion_length=16, bf16=False, vllm_server_base_url=url, token_budget=0, queue_maxsize=16),
         train_dataset=Dataset.from_dict({"prompt": [[{"role": "user", "content": f"Number {n}: "}] for n in range(64)]}),
         processing_class=trl_tiny.tokenizer(),
-        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"),
+        peft_config=trl_tiny.lora(),
         callbacks=[Kills()],
     )
-    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters() if value.requires_grad}
+    before = trl_tiny.trained(trainer.model)
     trainer.train()
-    moved = sum((value.detach() - before[name]).norm().item() for name, value in trainer.model.named_parameters() if name in before)
+    moved = trl_tiny.moved(trainer.model, before)
     logged = [row for row in trainer.state.log_history if "reward" in row]
     print(f"TRL alone trained {len(logged)} steps on {sum(row['batch/trained_tokens_per_step'] for row in logged):g} tokens; "
           f"LoRA moved by {moved:.3f}; staleness at most {max(row['sample/staleness_max'] for row in logged):g}")

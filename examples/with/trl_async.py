@@ -12,7 +12,6 @@ STEPS, SAMPLES, GROUPS = 4, 4, 2
 
 def main() -> None:
     from datasets import Dataset
-    from peft import LoraConfig
     from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 
     import stand
@@ -57,16 +56,16 @@ def main() -> None:
                              report_to=[], disable_tqdm=True, use_cpu=True, bf16=False),
         train_dataset=Dataset.from_dict({"prompt": ["the run asks"]}),
         processing_class=trl_tiny.tokenizer(),
-        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"),
+        peft_config=trl_tiny.lora(),
     )
-    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters() if value.requires_grad}
+    before = trl_tiny.trained(trainer.model)
     try:
         trainer.train()
         if code := process.wait(60):
             raise SystemExit(f"millrace-env has ended with {code}")
     finally:
         process.terminate()
-    moved = sum((value.detach() - before[name]).norm().item() for name, value in trainer.model.named_parameters() if name in before)
+    moved = trl_tiny.moved(trainer.model, before)
     stale = [row["sample/staleness_max"] for row in trainer.state.log_history if "sample/staleness_max" in row]
     status = run.status()
     print(f"TRL trained {STEPS} steps asynchronously on {len(got)} games; its {compared} tokens are the engine's; LoRA moved "

@@ -27,6 +27,22 @@ def model() -> Qwen3ForCausalLM:
         num_key_value_heads=1, head_dim=8, tie_word_embeddings=True))
 
 
+def lora() -> Any:
+    from peft import LoraConfig  # here: SkyRL's installation has none
+
+    return LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A copy of what is trained of a model."""
+    return {name: value.detach().clone() for name, value in model.named_parameters() if value.requires_grad}
+
+
+def moved(model: torch.nn.Module, before: dict[str, torch.Tensor]) -> float:
+    """How far what is trained has moved since trained()."""
+    return sum((value.detach() - before[name]).norm().item() for name, value in model.named_parameters() if name in before)
+
+
 class _Attention:
     """FlashAttention's function for segments of many lengths, as TRL calls it: each segment sees its own path."""
 

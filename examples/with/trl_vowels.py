@@ -23,7 +23,6 @@ SAMPLES, GROUPS, STEPS = 4, 2, 3
 
 def main() -> None:
     from datasets import Dataset
-    from peft import LoraConfig
     from trl import GRPOConfig, GRPOTrainer
 
     import stand
@@ -66,18 +65,18 @@ def main() -> None:
             max_completion_length=16, bf16=False),
         train_dataset=Dataset.from_dict({"prompt": ["the run asks"] * 64}),
         processing_class=trl_tiny.tokenizer(),
-        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"),
+        peft_config=trl_tiny.lora(),
         rollout_func=rollouts,
         callbacks=[rollouts.callback()],
     )
-    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters() if value.requires_grad}
+    before = trl_tiny.trained(trainer.model)
     try:
         trainer.train()
         if code := process.wait(60):
             raise SystemExit(f"millrace-env has ended with {code}")
     finally:
         process.terminate()
-    moved = sum((value.detach() - before[name]).norm().item() for name, value in trainer.model.named_parameters() if name in before)
+    moved = trl_tiny.moved(trainer.model, before)
     status = run.status()
     print(f"TRL trained {STEPS} steps on {len(got)} games; its {compared} tokens are the engine's; LoRA moved by {moved:.3f}")
     print(f"the run is {status['state']}, at policy version {status['policy_version']}")
