@@ -80,7 +80,11 @@ func TestRunsOnARealServer(t *testing.T) {
 	}
 	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath: temporalCLI(t), LogLevel: "error", ClientOptions: &client.Options{Logger: quiet},
-		ExtraArgs: []string{"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=120"},
+		ExtraArgs: []string{"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=120",
+			// As `millrace dev` has it: see temporalcli.DevServer.
+			"--dynamic-config-value", "matching.useNewMatcher=true",
+			"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
+			"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"},
 	})
 	if err != nil {
 		t.Fatal("start the Temporal dev server:", err)
