@@ -169,8 +169,6 @@ func discardGroup(ctx workflow.Context, in GroupInput, code rollout.Code) activi
 	return activities.GroupEnd{Seq: in.Plan.Ref.Seq, Code: code}
 }
 
-// shortActivity is for work on Redis and the like, which takes milliseconds: tried until it succeeds or fails for
-// good. What a dead worker had begun is tried elsewhere after the first limit.
 // executeShort executes an activity that takes a moment: within the workflow's task, which spares Temporal the activity
 // and the task after it. What fails there for now is tried again as an activity, which Temporal shows and repeats.
 func executeShort(ctx workflow.Context, result, activity, in any) error {
@@ -188,6 +186,8 @@ func executeShort(ctx workflow.Context, result, activity, in any) error {
 
 const shortTime = 10 * time.Second
 
+// shortActivity is for work on Redis and the like, which takes milliseconds: tried until it succeeds or fails for
+// good. What a dead worker had begun is tried elsewhere after the first limit.
 func shortActivity() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		StartToCloseTimeout: shortTime,

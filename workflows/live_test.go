@@ -441,11 +441,12 @@ func shrunk(w *liveWorld) {
 	holding.Store(true)
 	w.policy.holds = func(req rollout.Request) bool { return req.Episode.Seq >= 2 && holding.Load() }
 	w.start()
-	w.until("the others to wait", func() error {
-		if held := w.policy.held.Load(); held < 8 {
-			return fmt.Errorf("%d of 8 games do", held)
+	w.until("two to be ready, and the others to wait", func() error {
+		counts, err := w.buffer.Counts(w.ctx, w.spec.Name)
+		if held := w.policy.held.Load(); err == nil && (counts.Ready < 2 || held < 8) {
+			err = fmt.Errorf("%d are, and %d of 8 games do", counts.Ready, held)
 		}
-		return nil
+		return err
 	})
 	_, err := w.control.Change(w.ctx, w.spec.Name, spec.Change{Set: settings.Patch{"buffer.depth": 1}})
 	w.must("lower the depth", err)
