@@ -149,7 +149,7 @@ func newActivities(b *connections.Set, dispatcher *live.Dispatcher, engines *eng
 		Heartbeats:   b.Control.Temporal,
 		Files:        files,
 		Policy:       b.Otel.TracePolicy(chatapi.New(dispatcher, engines.clients.Settings, logger)),
-		Environments: environments.Builder(engines.clients.Settings.DialNamed, b.Mail),
+		Environments: environments.Builder(engines.clients.Settings, b.Mail),
 		Emit:         b.Events,
 		Tell:         b.Events,
 		Now:          time.Now,

@@ -6,62 +6,46 @@ package chatapi
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Bounds of what is asked of one API by this process.
 const (
-	mostCalls    = 32 // at a time
-	mostBytes    = 1 << 20
-	dialPatience = 10 * time.Second
-	patience     = 20 * time.Second // of all tries of a request, until its game gives its slot to others
-	firstPause   = 500 * time.Millisecond
-	lastPause    = 8 * time.Second
-	mostRest     = 10 * time.Minute // that an API may ask for
+	mostCalls  = 32               // at a time
+	patience   = 20 * time.Second // of all tries of a request, until its game gives its slot to others
+	firstPause = 500 * time.Millisecond
+	lastPause  = 8 * time.Second
+	mostRest   = 10 * time.Minute // that an API may ask for
 )
-
-// Connections says how the service's configuration has a URL reached that a run's spec names.
-type Connections interface {
-	// DialNamed refuses a URL, or makes the Control of its connections, which may refuse an address.
-	DialNamed(url string) (func(network, address string, c syscall.RawConn) error, error)
-	NamedKey(url string) string // API key that is meant for the URL; empty: none
-	TLS(url string) *tls.Config
-}
 
 // Models is a policy that asks the URL that a request names, and the fleet where it names none. It is safe for
 // concurrent use.
 type Models struct {
 	fleet episode.Policy
-	conns Connections
+	conns specurl.Connections
 	log   *slog.Logger
 	byURL sync.Map // *api
 }
 
 // New makes Models.
-func New(fleet episode.Policy, conns Connections, log *slog.Logger) *Models {
+func New(fleet episode.Policy, conns specurl.Connections, log *slog.Logger) *Models {
 	return &Models{fleet: fleet, conns: conns, log: log}
 }
 
 // api is one URL.
 type api struct {
-	url    string
-	http   *http.Client
-	key    func() string
+	*specurl.Server
 	places chan struct{} // of calls under way
 	rests  atomic.Int64  // until when the API has asked for patience, in nanoseconds since 1970
 	newer  sync.Map      // models whose length goes by its newer name
@@ -80,11 +64,11 @@ func (m *Models) Complete(ctx context.Context, req rollout.Request) (rollout.Com
 	}
 	if len(req.Tools) > 0 {
 		return rollout.Completion{}, rollout.Fail(rollout.Permanent, rollout.CodePolicyRefuses,
-			fmt.Errorf("model %s at %s: tools are not passed on to models elsewhere", req.Model, a.url))
+			fmt.Errorf("model %s at %s: tools are not passed on to models elsewhere", req.Model, a.URL))
 	}
 	c, err := a.complete(ctx, &req)
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("model %s at %s: %w", req.Model, a.url, err)
+		err = fmt.Errorf("model %s at %s: %w", req.Model, a.URL, err)
 	}
 	return c, err
 }
@@ -93,31 +77,17 @@ func (m *Models) api(url string) (*api, error) {
 	if known, ok := m.byURL.Load(url); ok {
 		return known.(*api), nil
 	}
-	control, err := m.conns.DialNamed(url)
+	server, err := specurl.New(m.conns, url)
 	if err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{Timeout: dialPatience, Control: func(network, address string, c syscall.RawConn) error {
-		if control(network, address, c) != nil {
-			return rollout.Fail(rollout.Permanent, rollout.CodeEngineAddress, errDenied)
-		}
-		return nil
-	}}
-	made := &api{url: url, key: func() string { return m.conns.NamedKey(url) }, places: make(chan struct{}, mostCalls),
-		http: &http.Client{
-			Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: m.conns.TLS(url),
-				TLSHandshakeTimeout: dialPatience, MaxIdleConnsPerHost: mostCalls, IdleConnTimeout: time.Minute,
-				MaxResponseHeaderBytes: 64 << 10, DisableCompression: true}, // what is not unpacked cannot swell
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+	made := &api{Server: server, places: make(chan struct{}, mostCalls),
 		outage: retry.Outage{Log: m.log.With("url", url), Down: "a model elsewhere does not answer",
 			Up: "a model elsewhere answers again"},
 	}
 	first, _ := m.byURL.LoadOrStore(url, made)
 	return first.(*api), nil
 }
-
-var errDenied = errors.New("its host has an address that engine_urls does not allow")
 
 // complete tries until the API answers or refuses, or patience is spent. Calls alone are execution: all else is a wait.
 func (a *api) complete(ctx context.Context, req *rollout.Request) (rollout.Completion, error) {

@@ -98,7 +98,7 @@ func (f *fake) models(t *testing.T, log *bytes.Buffer) *Models {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.http.Transport = f
+	a.HTTP.Transport = f
 	return m
 }
 
@@ -154,7 +154,7 @@ func TestAnswersAndFailures(t *testing.T) {
 			code: rollout.CodePolicyRefuses, kind: rollout.Permanent, calls: 1, text: `"no credit"`},
 		{name: "something else is there", say: []said{{status: 200, body: "<html>"}},
 			code: rollout.CodePolicyRefuses, kind: rollout.Permanent, calls: 1, text: "no chat completion"},
-		{name: "it never ends", say: []said{{status: 200, body: strings.Repeat(" ", mostBytes+1)}},
+		{name: "it never ends", say: []said{{status: 200, body: strings.Repeat(" ", 1<<20+1)}},
 			code: rollout.CodePolicyRefuses, kind: rollout.Permanent, calls: 1, text: "more than 1048576 bytes"},
 		{name: "it only thought", say: []said{content("", "length")},
 			code: rollout.CodePolicyRefuses, kind: rollout.Permanent, calls: 1, text: "raise the policy's max_tokens"},
@@ -252,7 +252,7 @@ func TestCallsAtATime(t *testing.T) {
 		f := &slow{}
 		m := f.models(t, &bytes.Buffer{})
 		a, _ := m.api(base)
-		a.http.Transport = f
+		a.HTTP.Transport = f
 		var wg sync.WaitGroup
 		var waited atomic.Int64
 		for range 2 * mostCalls {

@@ -1,17 +1,16 @@
 package chatapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -81,49 +80,29 @@ func (a *api) post(ctx context.Context, req *rollout.Request) (rollout.Completio
 
 // send makes a call, and reads what came back.
 func (a *api) send(ctx context.Context, q question) (status int, body []byte, err error) {
-	text, err := json.Marshal(q)
-	if err != nil {
-		return 0, nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/chat/completions", bytes.NewReader(text))
-	if err != nil {
-		return 0, nil, refuses("%v", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if key := a.key(); key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	resp, err := a.http.Do(req)
-	if err == nil {
-		defer func() { _ = resp.Body.Close() }()
-		body, err = io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
-	}
+	resp, body, err := a.Post(ctx, "/chat/completions", q)
 	var denied *rollout.Failure
+	var unheard *specurl.Unheard
 	switch {
 	case errors.As(err, &denied):
 		return 0, nil, denied
+	case errors.As(err, &unheard):
+		return 0, nil, unavailable(unheard)
 	case err != nil:
-		return 0, nil, unavailable(&unheard{err})
-	case len(body) > mostBytes:
-		return 0, nil, refuses("an answer of more than %d bytes", mostBytes)
+		return 0, nil, refuses("%v", err)
 	}
 	// A date is not worth a clock here.
 	sec, err := strconv.ParseFloat(resp.Header.Get("Retry-After"), 64)
-	if err == nil && sec > 0 && waits(resp.StatusCode) {
+	if err == nil && sec > 0 && specurl.Waits(resp.StatusCode) {
 		rest := time.Duration(min(sec, mostRest.Seconds()) * float64(time.Second))
 		a.rests.Store(time.Now().Add(rest).UnixNano())
 	}
 	return resp.StatusCode, body, nil
 }
 
-// waits reports whether the same request may be answered later.
-func waits(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
-}
-
 // refusal is an answer other than 200. What is said of a key is not repeated: it may be the key.
 func (a *api) refusal(status int, message string) error {
-	key := a.key()
+	key := a.Key()
 	if key != "" {
 		message = strings.ReplaceAll(message, key, "...")
 	}
@@ -138,7 +117,7 @@ func (a *api) refusal(status int, message string) error {
 				"of the workers", status)
 		}
 		return refuses("status %d: it refuses the key that engine_urls.keys_file of the workers has for it", status)
-	case waits(status):
+	case specurl.Waits(status):
 		return unavailable(errors.New(said))
 	case status == http.StatusNotFound:
 		return refuses("%s; is url the base of the API, such as https://api.openai.com/v1, and has it the model?", said)
@@ -154,17 +133,11 @@ func unavailable(err error) error {
 	return rollout.Fail(rollout.Retryable, rollout.CodePolicyUnavailable, err)
 }
 
-// unheard is the error of a call without an answer. Its cause would let who may name a URL explore networks: it is for
-// the log alone.
-type unheard struct{ cause error }
-
-func (e *unheard) Error() string { return "no connection, or it broke before an answer came" }
-
 // causeOf is what the log is told; nil: the API has answered, if only to refuse.
 func causeOf(err error) error {
-	var silent *unheard
+	var silent *specurl.Unheard
 	if errors.As(err, &silent) {
-		return silent.cause
+		return silent.Cause
 	}
 	return nil
 }

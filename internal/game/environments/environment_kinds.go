@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/game/openenv"
 	"github.com/millrace/millrace/internal/game/promptset"
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/game/tictactoe"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -153,9 +154,9 @@ func CheckOpponents(name string, spec runspec.Spec) error {
 // Builder builds environments and keeps them: they are immutable, and building the map of a board takes longer than a
 // phase of a game.
 //
-// Servers of environments that run elsewhere are only reached where dial does not refuse; nil refuses nothing.
-// Programs elsewhere play by mail.
-func Builder(dial openenv.Control, mail external.Mail) func(runspec.Environment) (episode.Environment, error) {
+// What a spec names by URL is reached by conns; where they are nil it is no worker that builds, and verifiers are not
+// asked. Programs elsewhere play by mail.
+func Builder(conns specurl.Connections, mail external.Mail) func(runspec.Environment) (episode.Environment, error) {
 	var kept sync.Map // by kind and options
 	return func(e runspec.Environment) (episode.Environment, error) {
 		e.Options = anyOpponent(e.Options) // a group's plan has its opponent
@@ -172,8 +173,10 @@ func Builder(dial openenv.Control, mail external.Mail) func(runspec.Environment)
 		if err != nil {
 			return nil, fmt.Errorf("environment %s: %w", e.Kind, err)
 		}
-		if remote, ok := env.(*openenv.Env); ok && dial != nil {
-			if err := remote.Guard(dial); err != nil {
+		if remote, ok := env.(interface {
+			Reach(conns specurl.Connections) error
+		}); ok && conns != nil {
+			if err := remote.Reach(conns); err != nil {
 				return nil, fmt.Errorf("environment %s: %w", e.Kind, err)
 			}
 		}

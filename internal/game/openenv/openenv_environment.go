@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
+	"github.com/millrace/millrace/internal/game/specurl"
 )
 
 // Kind is the name of this environment in a run spec.
@@ -101,12 +102,12 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{cfg: cfg}
-	return e, e.Guard(nil)
+	return e, e.Reach(nil)
 }
 
-// Guard has servers reached only where the rules do not refuse; it is called before any game begins.
-func (e *Env) Guard(rules Control) (err error) {
-	e.dial, err = newDialer(e.cfg.URLs, e.cfg.Reset, rules)
+// Reach has servers reached as the service's configuration says; it is called before any game begins.
+func (e *Env) Reach(conns specurl.Connections) (err error) {
+	e.dial, err = newDialer(e.cfg.URLs, e.cfg.Reset, conns)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/coder/websocket/wsjson"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -319,8 +321,8 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// TestGuard: a server at an address that the rules refuse is not reached, whatever its URL looks like.
-func TestGuard(t *testing.T) {
+// TestReach: a server at an address that the rules refuse is not reached, whatever its URL looks like.
+func TestReach(t *testing.T) {
 	t.Parallel()
 	c := &counting{}
 	srv := httptest.NewServer(c)
@@ -329,18 +331,28 @@ func TestGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ruled string
-	if err := env.Guard(func(url string) (func(string, string, syscall.RawConn) error, error) {
-		ruled = url
-		return func(string, string, syscall.RawConn) error { return errors.New("not there") }, nil
-	}); err != nil {
+	rules := &refusing{}
+	if err := env.Reach(rules); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = env.dial.open(1)
-	if err == nil || !strings.Contains(err.Error(), "not there") || c.opened.Load() != 0 || ruled != srv.URL+"/ws" {
-		t.Errorf("%v, %d sessions, ruled by %s", err, c.opened.Load(), ruled)
+	if err == nil || !strings.Contains(err.Error(), specurl.ErrDenied.Error()) || c.opened.Load() != 0 ||
+		rules.url != srv.URL+"/ws" {
+		t.Errorf("%v, %d sessions, ruled by %s", err, c.opened.Load(), rules.url)
 	}
 }
+
+// refusing allows a URL, and no address.
+type refusing struct {
+	specurl.Connections
+	url string
+}
+
+func (r *refusing) DialNamed(url string) (func(string, string, syscall.RawConn) error, error) {
+	r.url = url
+	return func(string, string, syscall.RawConn) error { return errors.New("not there") }, nil
+}
+func (*refusing) TLS(string) *tls.Config { return nil }
 
 func TestBadOptions(t *testing.T) {
 	t.Parallel()

@@ -7,60 +7,44 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
 
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
 // Bounds of a session.
 const (
 	answerPatience  = 60 * time.Second // of one answer; OpenEnv's own client has as much
-	dialPatience    = 10 * time.Second
 	sessionPatience = 20 * time.Second // until a game gives its slot to others
 	mostBreaks      = 3                // sessions that one action may end
 	maxFrame        = 1 << 20          // bytes of an observation: it is kept with the game
 )
 
-// Control makes the Control of a net.Dialer for connections to a URL, by whose rules addresses may be refused.
-type Control func(url string) (func(network, address string, c syscall.RawConn) error, error)
-
 // dialer opens sessions.
 type dialer struct {
-	servers  []server
+	servers  []*specurl.Server
 	reset    map[string]any
 	patience time.Duration // of one answer
 }
 
-// server is where sessions are.
-type server struct {
-	url    string // http or https
-	client *http.Client
-}
-
-// newDialer makes a dialer that connects as the rules allow.
-func newDialer(urls []string, reset map[string]any, rules Control) (d dialer, err error) {
+// newDialer makes a dialer that connects as the service's configuration says.
+func newDialer(urls []string, reset map[string]any, conns specurl.Connections) (d dialer, err error) {
 	d.reset, d.patience = reset, answerPatience
 	for _, url := range urls {
 		if rest, is := strings.CutPrefix(url, "ws"); is {
 			url = "http" + rest // a WebSocket begins as that, and the rules speak of it
 		}
-		url = strings.TrimSuffix(url, "/")
-		connect := &net.Dialer{Timeout: dialPatience}
-		if rules != nil {
-			if connect.Control, err = rules(url); err != nil {
-				return d, err
-			}
+		server, err := specurl.New(conns, strings.TrimSuffix(url, "/"))
+		if err != nil {
+			return d, err
 		}
-		d.servers = append(d.servers, server{strings.TrimSuffix(url, "/ws"), &http.Client{
-			Transport:     &http.Transport{DialContext: connect.DialContext},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}})
+		server.URL = strings.TrimSuffix(server.URL, "/ws")
+		d.servers = append(d.servers, server)
 	}
 	return d, nil
 }
@@ -101,17 +85,17 @@ type session struct {
 // open resets a new session at any of the servers.
 func (d dialer) open(seed int64) (*session, result, error) {
 	at := d.servers[rand.IntN(len(d.servers))]
-	ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), specurl.DialPatience)
 	defer cancel()
-	conn, resp, err := websocket.Dial(ctx, at.url+"/ws", &websocket.DialOptions{HTTPClient: at.client})
+	conn, resp, err := websocket.Dial(ctx, at.URL+"/ws", &websocket.DialOptions{HTTPClient: at.HTTP})
 	if resp != nil && resp.Body != nil {
 		_ = resp.Body.Close()
 	}
 	if err != nil {
-		return nil, result{}, broken{fmt.Errorf("openenv: connect to %s: %w", at.url, err)}
+		return nil, result{}, broken{fmt.Errorf("openenv: connect to %s: %w", at.URL, err)}
 	}
 	conn.SetReadLimit(maxFrame)
-	s := &session{conn: conn, url: at.url, patience: d.patience}
+	s := &session{conn: conn, url: at.URL, patience: d.patience}
 	data := map[string]any{"seed": seed}
 	maps.Copy(data, d.reset)
 	r, err := s.ask("reset", data)
