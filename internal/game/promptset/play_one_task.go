@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -16,7 +17,8 @@ type task struct {
 	Line     int               `json:"line"` // of the dataset, from 1
 	Prompt   string            `json:"prompt,omitempty"`
 	Messages []rollout.Message `json:"messages,omitempty"`
-	Answers  []string          `json:"answers"` // each of which is right
+	Answers  []string          `json:"answers,omitempty"` // each of which is right
+	Row      json.RawMessage   `json:"row,omitempty"`     // for a webhook
 }
 
 // task makes a row a task.
@@ -33,7 +35,12 @@ func (c *Config) task(row map[string]any) (t task, err error) {
 	if err != nil {
 		return t, err
 	}
-	if c.Verifier.Kind == judge && row[c.Verifier.Answer] == nil {
+	if c.Verifier.Kind == webhook {
+		if t.Row, err = json.Marshal(row); err != nil {
+			return t, err
+		}
+	}
+	if c.Verifier.asks() && row[c.Verifier.Answer] == nil {
 		return t, nil // a judge may do without a reference
 	}
 	t.Answers, err = answersOf(row[c.Verifier.Answer], c.Verifier.Answer)
@@ -89,7 +96,8 @@ type played struct {
 }
 
 type game struct {
-	cfg *Config
+	cfg  *Config
+	hook *specurl.Server
 	played
 }
 
@@ -105,10 +113,10 @@ func (g *game) Phase() string {
 
 func (g *game) Done() bool { return g.Reward != nil }
 
-// Prompts asks the learner, and then the judge if there is one.
+// Prompts asks the learner, and then the judge if a policy is one.
 func (g *game) Prompts() ([]episode.Prompt, error) {
 	switch {
-	case g.Done():
+	case g.Done(), g.Text != nil && g.cfg.Verifier.Kind == webhook:
 		return nil, nil
 	case g.Text != nil:
 		return []episode.Prompt{g.cfg.Verifier.question(&g.played)}, nil
@@ -116,12 +124,24 @@ func (g *game) Prompts() ([]episode.Prompt, error) {
 	return []episode.Prompt{g.cfg.Prompt(agent, g.Prompt, g.Messages)}, nil
 }
 
-// Act takes the learner's answer, or the judge's.
+// Act takes the learner's answer, or the judge's. A webhook is asked here, in a phase of its own: what the learner has
+// answered is saved by then.
 func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	if g.Done() {
 		return episode.Outcome{}, errors.New("prompts: the game is over")
 	}
-	if g.Text != nil {
+	switch {
+	case g.Text != nil && g.cfg.Verifier.Kind == webhook:
+		v, err := g.ask(g.hook)
+		switch {
+		case err != nil:
+			return episode.Outcome{}, err
+		case v.Right != nil:
+			return g.end(*v.Right, true), nil
+		}
+		g.Reward = v.Reward
+		return episode.Outcome{}, nil
+	case g.Text != nil:
 		return g.end(judged(answers[judge])), nil
 	}
 	text, ok := answers[agent]
@@ -130,7 +150,7 @@ func (g *game) Act(answers map[string]string) (episode.Outcome, error) {
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	g.Text = &text
-	if g.cfg.Verifier.Kind == judge {
+	if g.cfg.Verifier.asks() {
 		return episode.Outcome{}, nil
 	}
 	right, parsed := g.cfg.Verifier.verify(text, g.Answers)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -75,6 +76,7 @@ func (c *Config) Validate() error {
 type Env struct {
 	cfg  Config
 	rows *Dataset
+	hook *specurl.Server // that judges; nil: none does, or Reach was not called
 }
 
 var (
@@ -93,6 +95,15 @@ func FromOptions(options json.RawMessage) (*Env, error) {
 		return nil, err
 	}
 	return &Env{cfg: cfg, rows: Rows(cfg.Dataset, cfg.Order)}, nil
+}
+
+// Reach has the webhook that judges reached as the service's configuration says, if there is one; it is called before
+// any game begins.
+func (e *Env) Reach(conns specurl.Connections) (err error) {
+	if e.cfg.Verifier.Kind == webhook {
+		e.hook, err = specurl.New(conns, e.cfg.Verifier.URL)
+	}
+	return err
 }
 
 // HeldOut is options by which the rows that were held out are the dataset.
@@ -146,7 +157,7 @@ func (e *Env) Start(scenario []byte, _ int64, _ int) (episode.Game, error) { ret
 
 // Resume continues a game.
 func (e *Env) Resume(checkpoint []byte) (episode.Game, error) {
-	g := &game{cfg: &e.cfg}
+	g := &game{cfg: &e.cfg, hook: e.hook}
 	if err := json.Unmarshal(checkpoint, &g.played); err != nil {
 		return nil, fmt.Errorf("prompts: read game: %w", err)
 	}

@@ -302,18 +302,21 @@ func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]string{
 		`{}`: "dataset: is missing",
-		`{"dataset": "a.jsonl", "held_out": "/etc/passwd"}`:                       "held_out: ",
-		`{"dataset": "a.jsonl", "held_out": "./a.jsonl"}`:                         "held_out: is the dataset",
-		`{"dataset": "/etc/passwd"}`:                                              "does not end in .jsonl",
-		`{"dataset": "a.jsonl", "x": 1}`:                                          `unknown field "x"`,
-		`{"dataset": "a.jsonl", "system": "s"}`:                                   "system: is a chat message",
-		`{"dataset": "a.jsonl", "constraint": "("}`:                               "constraint: ",
-		`{"dataset": "a.jsonl", "verifier": {"kind": "exakt"}}`:                   "verifier.kind: ",
-		`{"dataset": "a.jsonl", "verifier": {"kind": "judge"}}`:                   "verifier.policy: is missing",
-		`{"dataset": "a.jsonl", "verifier": {"policy": "p"}}`:                     "verifier.policy: is of kind judge",
-		`{"dataset": "a.jsonl", "verifier": {"tolerance": 0.1}}`:                  "verifier.tolerance: is of kind numeric",
-		`{"dataset": "a.jsonl", "verifier": {"kind": "numeric", "tolerance": 1}}`: "verifier.tolerance: 1 is not within",
-		`{"dataset": "a.jsonl", "verifier": {"extract": "("}}`:                    "verifier.extract: ",
+		`{"dataset": "a.jsonl", "held_out": "/etc/passwd"}`:                                 "held_out: ",
+		`{"dataset": "a.jsonl", "held_out": "./a.jsonl"}`:                                   "held_out: is the dataset",
+		`{"dataset": "/etc/passwd"}`:                                                        "does not end in .jsonl",
+		`{"dataset": "a.jsonl", "x": 1}`:                                                    `unknown field "x"`,
+		`{"dataset": "a.jsonl", "system": "s"}`:                                             "system: is a chat message",
+		`{"dataset": "a.jsonl", "constraint": "("}`:                                         "constraint: ",
+		`{"dataset": "a.jsonl", "verifier": {"kind": "exakt"}}`:                             "verifier.kind: ",
+		`{"dataset": "a.jsonl", "verifier": {"kind": "judge"}}`:                             "verifier.policy: is missing",
+		`{"dataset": "a.jsonl", "verifier": {"policy": "p"}}`:                               "verifier.policy: is of kind judge",
+		`{"dataset": "a.jsonl", "verifier": {"tolerance": 0.1}}`:                            "verifier.tolerance: is of kind numeric",
+		`{"dataset": "a.jsonl", "verifier": {"kind": "numeric", "tolerance": 1}}`:           "verifier.tolerance: 1 is not within",
+		`{"dataset": "a.jsonl", "verifier": {"extract": "("}}`:                              "verifier.extract: ",
+		`{"dataset": "a.jsonl", "verifier": {"kind": "webhook"}}`:                           `verifier.url: "" is no URL`,
+		`{"dataset": "a.jsonl", "verifier": {"url": "http://a"}}`:                           "verifier.url: is of kind webhook",
+		`{"dataset": "a.jsonl", "verifier": {"kind": "webhook", "url": "http://a/?key=1"}}`: "only scheme, host, port",
 	} {
 		if _, err := FromOptions(json.RawMessage(options)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", options, err, want)

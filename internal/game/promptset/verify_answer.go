@@ -13,13 +13,14 @@ import (
 
 	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/game/prompting"
+	"github.com/millrace/millrace/internal/game/specurl"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// Verifier says which completions are right. A right one has reward 1, a wrong one 0.
+// Verifier says which completions are right. A right one has reward 1, a wrong one 0; a webhook may give any number.
 type Verifier struct {
 	// Kind is exact (the answer's text), numeric (its number), regex (a row's answer is a regular expression that the
-	// completion matches) or judge (a fixed policy answers yes).
+	// completion matches), judge (a fixed policy answers yes) or webhook (a program that is asked over HTTP).
 	Kind string `json:"kind"`
 	// Answer is the row's field with the right answer.
 	Answer string `json:"answer"`
@@ -32,6 +33,8 @@ type Verifier struct {
 	// text, the completion, in braces.
 	Policy   string `json:"policy"`
 	Question string `json:"question"`
+	// URL is the webhook's.
+	URL string `json:"url"`
 
 	extract *regexp.Regexp
 }
@@ -42,6 +45,7 @@ const (
 	numeric = "numeric"
 	regex   = "regex"
 	judge   = "judge"
+	webhook = "webhook"
 )
 
 // What a judge may answer.
@@ -59,8 +63,11 @@ func (v *Verifier) complete() {
 	v.Question = cmp.Or(v.Question, defaultQuestion)
 }
 
+// asks reports whether somebody is asked, once the learner has answered.
+func (v *Verifier) asks() bool { return v.Kind == judge || v.Kind == webhook }
+
 func (v *Verifier) validate() (err error) {
-	kinds := []string{exact, numeric, regex, judge}
+	kinds := []string{exact, numeric, regex, judge, webhook}
 	switch {
 	case !slices.Contains(kinds, v.Kind):
 		return fmt.Errorf("verifier.kind: %q is none of %s", v.Kind, strings.Join(kinds, ", "))
@@ -68,6 +75,10 @@ func (v *Verifier) validate() (err error) {
 		return errors.New("verifier.policy: is missing: which of the run's policies judges")
 	case v.Kind != judge && v.Policy != "":
 		return fmt.Errorf("verifier.policy: is of kind judge, and this one is %s", v.Kind)
+	case v.Kind != webhook && v.URL != "":
+		return fmt.Errorf("verifier.url: is of kind webhook, and this one is %s", v.Kind)
+	case v.Kind == webhook && specurl.Check(v.URL) != nil:
+		return fmt.Errorf("verifier.url: %q %w", v.URL, specurl.Check(v.URL))
 	case v.Kind != numeric && v.Tolerance != 0:
 		return fmt.Errorf("verifier.tolerance: is of kind numeric, and this one is %s", v.Kind)
 	case !(v.Tolerance >= 0 && v.Tolerance < 1):

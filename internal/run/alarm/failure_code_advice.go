@@ -23,7 +23,8 @@ func Advice(code rollout.Code, spec runspec.Spec) string {
 	case rollout.CodeEnvironmentHung:
 		return fmt.Sprintf("raise timeouts.phase (%v) in the spec of another run, or fix the environment", t.PhaseLimit())
 	case rollout.CodeEnvironmentUnavailable:
-		return "start the environment's servers, and let them hold as many sessions as games are played; games go on then"
+		return "start the environment's servers, or the verifier's webhook, and let them hold as many sessions as games " +
+			"are played; games go on then"
 	case rollout.CodePolicyUnavailable:
 		return "look at the API of the policy elsewhere: its limits, its credit, its own log; games go on when it answers"
 	case rollout.CodePolicyRefuses:
