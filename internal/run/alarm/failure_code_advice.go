@@ -32,7 +32,7 @@ func Advice(code rollout.Code, spec runspec.Spec) string {
 	case rollout.CodeNotDeterministic:
 		return "the environment must draw all chance from the seed of its reset: else no game survives its worker"
 	case rollout.CodeEnvironmentPanic, rollout.CodeScenario, rollout.CodeResult, rollout.CodeBadTurn:
-		return "the environment is at fault: fix it; the worker's log has the stack"
+		return "the environment, or its verifier, is at fault: fix it; after a panic the worker's log has the stack"
 	case rollout.CodeEnvironment, rollout.CodeNoPolicy:
 		return "the spec asks for what cannot be made: check environment and policies, and start another run"
 	case rollout.CodeUnknownModel, rollout.CodeNoEngine, rollout.CodeUnserved, rollout.CodeWrongModel:
