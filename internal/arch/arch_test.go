@@ -76,6 +76,7 @@ var owners = map[string][]string{
 	"k8s.io/": {"internal/scaling/provider/kubernetes/coreclient", "internal/scaling/provider/kubernetes/fakeapi",
 		"internal/scaling/provider/kubernetes/fakekubelet"},
 	"github.com/klauspost/compress/": {"internal/store/buffer/", "internal/observe/axiom/"},
+	"github.com/parquet-go/":         {"internal/game/promptset", "internal/face/cli/"},
 }
 
 // clockless packages take time, chance and environment as arguments.

@@ -19,8 +19,7 @@ const Kind = "external"
 type Config struct {
 	// Agents are the learners of a game, each with a trajectory of its own.
 	Agents []string `json:"agents"`
-	// Dataset is a file with a JSON object a line, as workers see it; each group has a row of it. Without one, a group
-	// has a seed alone.
+	// Dataset is a file as for kind prompts; each group has a row of it. Without one, a group has a seed alone.
 	Dataset string `json:"dataset"`
 	promptset.Order
 	// Lease is for how long a program may be silent before another one gets its game.

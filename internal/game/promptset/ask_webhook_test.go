@@ -99,7 +99,7 @@ func TestWebhook(t *testing.T) {
 				if took := time.Since(began); took != map[bool]time.Duration{true: webhookPatience}[tt.hook.status == -1] {
 					t.Errorf("took %s", took)
 				}
-				const want = `{"line":1,"prompt":"1+1=","answers":["2"],"row":{"answer":2,"prompt":"1+1=",` +
+				const want = `{"from":"line 1","prompt":"1+1=","answers":["2"],"row":{"answer":2,"prompt":"1+1=",` +
 					`"tests":[1.0,9007199254740993]},"text":"2"}`
 				if tt.hook.asked != want || tt.hook.key != "Bearer sk" {
 					t.Errorf("asked %s with %s", tt.hook.asked, tt.hook.key)

@@ -1,11 +1,8 @@
 package promptset
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sort"
@@ -38,8 +35,8 @@ func (o *Order) Complete() {
 	}
 }
 
-// Dataset is a file with a JSON object a line, and the order in which its rows are asked. Only where its lines begin is
-// held, and found anew when the file was changed.
+// Dataset is a file of rows, and the order in which they are asked. Only where its rows begin is held, and found anew
+// when the file was changed.
 type Dataset struct {
 	path  string
 	order Order
@@ -53,23 +50,27 @@ type Dataset struct {
 // Rows is the dataset in a file, in a completed order.
 func Rows(path string, order Order) *Dataset { return &Dataset{path: path, order: order} }
 
+// parquetEnding is what the name of a Parquet file ends in; every other dataset has a JSON object a line.
+const parquetEnding = ".parquet"
+
 // CheckDataset reports why the path that an option has is not that of a dataset.
 func CheckDataset(option, path string) error {
-	switch {
+	const want = "a Parquet file, or one with a JSON object a line"
+	switch ending := filepath.Ext(path); {
 	case path == "":
-		return fmt.Errorf("%s: is missing: a file with a JSON object a line, where workers see it", option)
-	case filepath.Ext(path) != ".jsonl":
-		return fmt.Errorf("%s: %q does not end in .jsonl: want a file with a JSON object a line", option, path)
+		return fmt.Errorf("%s: is missing: %s, where workers see it", option, want)
+	case ending != ".jsonl" && ending != parquetEnding:
+		return fmt.Errorf("%s: %q does not end in .jsonl or %s: want %s", option, path, parquetEnding, want)
 	}
 	return nil
 }
 
-// Of is the row of a run's group, and its line: each pass over the dataset has every row as often as it weighs,
-// whatever dies meanwhile.
-func (d *Dataset) Of(group rollout.GroupSeq) (row map[string]any, line int, err error) {
+// Of is the row of a run's group, and where it is from: "line 3", or of a Parquet file "row 3". Each pass over the
+// dataset has every row as often as it weighs, whatever dies meanwhile.
+func (d *Dataset) Of(group rollout.GroupSeq) (row map[string]any, from string, err error) {
 	n, err := d.count()
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	pass, at := uint64(group)/uint64(n), uint64(group)%uint64(n)
 	if *d.order.Shuffle {
@@ -78,11 +79,28 @@ func (d *Dataset) Of(group rollout.GroupSeq) (row map[string]any, line int, err 
 	return d.row(int(at))
 }
 
-// span is where a line is in the file.
+// span is where a row is in the file.
 type span struct {
-	from, to int64
-	line     int
-	upto     int // draws of a pass that are of this row or of one before it
+	number   int   // of its line, or of it, from 1
+	from, to int64 // of a line
+	upto     int   // draws of a pass that are of this row or of one before it
+}
+
+// rowReader reads an open file.
+type rowReader interface {
+	// spans finds the rows.
+	spans() ([]span, error)
+	// read reads one; to read them in order is cheap.
+	read(s span) (map[string]any, error)
+}
+
+// reader is what reads the file, and what it calls a row.
+func (d *Dataset) reader(f *os.File, size int64) (r rowReader, unit string, err error) {
+	if filepath.Ext(d.path) == parquetEnding {
+		r, err = openParquet(f, size)
+		return r, "row", err
+	}
+	return jsonLines{f}, "line", nil
 }
 
 // count is how many draws a pass has, at least one: the rows' weights summed up.
@@ -95,58 +113,50 @@ func (d *Dataset) count() (int, error) {
 	return d.rows[len(d.rows)-1].upto, nil
 }
 
-// row reads the row of one draw, and says in which line it is.
-func (d *Dataset) row(at int) (map[string]any, int, error) {
+// row reads the row of one draw, and says where it is from.
+func (d *Dataset) row(at int) (row map[string]any, from string, err error) {
 	d.mu.Lock()
-	err := d.look()
+	err = d.look()
 	i := sort.Search(len(d.rows), func(i int) bool { return d.rows[i].upto > at })
 	if err == nil && i == len(d.rows) {
 		err = fmt.Errorf("dataset: %s has become shorter while it was read", d.path)
 	}
 	if err != nil {
 		d.mu.Unlock()
-		return nil, 0, err
+		return nil, "", err
 	}
-	s := d.rows[i]
+	s, size := d.rows[i], d.size
 	d.mu.Unlock()
 	f, err := os.Open(d.path)
 	if err != nil {
-		return nil, s.line, fmt.Errorf("dataset: line %d: %w", s.line, err)
+		return nil, "", fmt.Errorf("dataset: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	row, _, err := d.read(f, s)
-	return row, s.line, err
+	r, unit, err := d.reader(f, size)
+	if err != nil {
+		return nil, "", fmt.Errorf("dataset: read %s: %w", d.path, err)
+	}
+	from = fmt.Sprintf("%s %d", unit, s.number)
+	if row, _, err = d.weighed(r, s); err != nil {
+		err = fmt.Errorf("dataset: %s of %s: %w", from, d.path, err)
+	}
+	return row, from, err
 }
 
-// read reads the row of a line, and how much it weighs.
-func (d *Dataset) read(f io.ReaderAt, s span) (row map[string]any, weight int, err error) {
-	if s.to-s.from > maxRowBytes {
-		return nil, 0, fmt.Errorf("dataset: line %d has %d bytes; a row has at most %d", s.line, s.to-s.from, maxRowBytes)
-	}
-	text := make([]byte, s.to-s.from)
-	if _, err := f.ReadAt(text, s.from); err != nil {
-		return nil, 0, fmt.Errorf("dataset: line %d: %w", s.line, err)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	// What the line says is not repeated: the file may be another one than its owner thinks.
-	if err := decoder.Decode(&row); err != nil || row == nil {
-		return nil, 0, fmt.Errorf("dataset: line %d of %s is no JSON object", s.line, d.path)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, 0, fmt.Errorf("dataset: line %d of %s has more than a JSON object", s.line, d.path)
-	}
-	if d.order.Weight == "" || row[d.order.Weight] == nil {
-		return row, 1, nil
+// weighed reads a row, and how much it weighs.
+func (d *Dataset) weighed(r rowReader, s span) (row map[string]any, weight int, err error) {
+	row, err = r.read(s)
+	if err != nil || d.order.Weight == "" || row[d.order.Weight] == nil {
+		return row, 1, err
 	}
 	number, _ := row[d.order.Weight].(json.Number)
 	if weight, err = strconv.Atoi(number.String()); err != nil || weight < 0 || weight > maxWeight {
-		return nil, 0, fmt.Errorf("dataset: line %d: %s is no whole number from 0 to %d", s.line, d.order.Weight, maxWeight)
+		return nil, 1, fmt.Errorf("%s is no whole number from 0 to %d", d.order.Weight, maxWeight)
 	}
 	return row, weight, nil
 }
 
-// look finds the lines, if it has not or the file is another one.
+// look finds the rows, if it has not or the file is another one.
 func (d *Dataset) look() error {
 	info, err := os.Stat(d.path)
 	switch {
@@ -162,16 +172,18 @@ func (d *Dataset) look() error {
 		return fmt.Errorf("dataset: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	if d.rows, err = lines(f); err != nil {
+	r, _, err := d.reader(f, info.Size())
+	if err == nil {
+		d.rows, err = r.spans()
+	}
+	if err != nil {
 		return fmt.Errorf("dataset: read %s: %w", d.path, err)
 	}
 	upto := 0
 	for i := range d.rows {
 		weight := 1
 		if d.order.Weight != "" {
-			if _, w, err := d.read(f, d.rows[i]); err == nil { // a broken row says so once a pass
-				weight = w
-			}
+			_, weight, _ = d.weighed(r, d.rows[i]) // a broken row says so once a pass
 		}
 		upto += weight
 		d.rows[i].upto = upto
@@ -184,35 +196,7 @@ func (d *Dataset) look() error {
 	return nil
 }
 
-// lines finds the lines that are not blank, however long they are.
-func lines(r io.Reader) (rows []span, err error) {
-	block := make([]byte, 1<<20)
-	var at int64
-	now, blank := span{line: 1}, true
-	end := func() {
-		if now.to = at; !blank {
-			rows = append(rows, now)
-		}
-		now, blank = span{from: at + 1, line: now.line + 1}, true
-	}
-	for {
-		n, err := r.Read(block)
-		for _, c := range block[:n] {
-			switch c {
-			case '\n':
-				end()
-			case ' ', '\t', '\r':
-			default:
-				blank = false
-			}
-			at++
-		}
-		if errors.Is(err, io.EOF) {
-			end()
-			return rows, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+// tooLarge is why a row is refused.
+func tooLarge(bytes int64) error {
+	return fmt.Errorf("%d bytes; a row has at most %d", bytes, maxRowBytes)
 }

@@ -14,7 +14,7 @@ import (
 
 // task is what a row asks: the scenario of a group.
 type task struct {
-	Line     int               `json:"line"` // of the dataset, from 1
+	From     string            `json:"from"` // "line 3" of the dataset, or "row 3"
 	Prompt   string            `json:"prompt,omitempty"`
 	Messages []rollout.Message `json:"messages,omitempty"`
 	Answers  []string          `json:"answers,omitempty"` // each of which is right

@@ -1,6 +1,6 @@
 // Package promptset is an environment of single-turn tasks: each group has a row of a dataset, each game one prompt
-// and one completion, and a verifier says what that is worth. It needs no program beside a file of JSON lines.
-// Start reading at Config, then game.Act.
+// and one completion, and a verifier says what that is worth. It needs no program beside a file, of JSON lines or of
+// Parquet. Start reading at Config, then game.Act.
 package promptset
 
 import (
@@ -23,7 +23,7 @@ const agent = "solver"
 
 // Config says what is asked, and what answers are worth.
 type Config struct {
-	// Dataset is a file with a JSON object a line, as workers see it.
+	// Dataset is a file of rows, as workers see it: see CheckDataset.
 	Dataset string `json:"dataset"`
 	// HeldOut is such a file, too, of rows that the run is not trained on: what evaluations ask.
 	HeldOut string `json:"held_out,omitempty"`
@@ -140,15 +140,15 @@ func (e *Env) Scenario(seed int64) ([]byte, error) {
 	return e.scenario(e.rows.row(int(shuffled(0, uint64(n), uint64(seed)))))
 }
 
-func (e *Env) scenario(row map[string]any, line int, err error) ([]byte, error) {
+func (e *Env) scenario(row map[string]any, from string, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	t, err := e.cfg.task(row)
 	if err != nil {
-		return nil, fmt.Errorf("dataset: line %d: %w", line, err)
+		return nil, fmt.Errorf("dataset: %s of %s: %w", from, e.cfg.Dataset, err)
 	}
-	t.Line = line
+	t.From = from
 	return json.Marshal(t)
 }
 

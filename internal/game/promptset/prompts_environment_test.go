@@ -103,7 +103,8 @@ func TestRowsWeigh(t *testing.T) {
 			t.Errorf("pass %d has %v", pass, drawn)
 		}
 		for _, line := range []int{4, 5, 6, 7} {
-			if why := fmt.Sprintf("dataset: line %d: w is no whole number from 0 to 1000", line); drawn[why] != 1 {
+			why := fmt.Sprintf("dataset: line %d of %s: w is no whole number from 0 to 1000", line, env.cfg.Dataset)
+			if drawn[why] != 1 {
 				t.Errorf("pass %d has %v, want %q once", pass, drawn, why)
 			}
 		}
@@ -254,9 +255,11 @@ func TestBrokenRows(t *testing.T) {
 		`{"prompt": "long `+strings.Repeat("x", 200_000)+`", "answer": 1}`,
 		`{"prompt": "two", "answer": 1} {}`,
 		`{"prompt": "fine", "answer": 1}`)
-	for seq, want := range []string{"", "line 2 of ", `line 3: field "answer" with the answer is missing`,
-		`line 4: field "prompt" of the template: is missing`, "line 5 has 200032 bytes; a row has at most 65536",
-		"line 6", ""} {
+	for seq, want := range []string{"", "line 2 of PATH: no JSON object",
+		`line 3 of PATH: field "answer" with the answer is missing`,
+		`line 4 of PATH: field "prompt" of the template: is missing`,
+		"line 5 of PATH: 200032 bytes; a row has at most 65536", "line 6 of PATH: more than a JSON object", ""} {
+		want = strings.ReplaceAll(want, "PATH", env.cfg.Dataset)
 		_, err := env.ScenarioOf(rollout.GroupSeq(seq))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("group %d: %v; want %q", seq, err, want)
