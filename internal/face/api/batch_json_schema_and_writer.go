@@ -14,29 +14,32 @@ import (
 	"github.com/millrace/millrace/internal/store/buffer"
 )
 
-// batchSchema, groupSchema, trajectorySchema and turnSchema document a batch as writeBatchJSON writes it: rollout.Batch
-// with a loss_mask in every turn, and each constraint once in its group.
-type batchSchema struct {
+// Batch is a batch as writeBatchJSON writes it: a rollout.Batch with a loss_mask in every turn, and each constraint
+// once in its group.
+type Batch struct {
 	rollout.Batch
-	Groups []groupSchema `json:"groups"`
+	Groups []BatchGroup `json:"groups"`
 }
 
-type groupSchema struct {
+// BatchGroup is a group of a Batch.
+type BatchGroup struct {
 	rollout.Group
 	Constraints  []rollout.Constraint `json:"constraints,omitempty" doc:"What the answers of the group's turns were held to"`
-	Trajectories []trajectorySchema   `json:"trajectories"`
+	Trajectories []BatchTrajectory    `json:"trajectories"`
 }
 
-type trajectorySchema struct {
+// BatchTrajectory is a trajectory of a BatchGroup.
+type BatchTrajectory struct {
 	rollout.Trajectory
-	Turns []turnSchema `json:"turns" doc:"Each turn is its own sequence"`
+	Turns []BatchTurn `json:"turns" doc:"Each turn is its own sequence"`
 }
 
-type turnSchema struct {
+// BatchTurn is a turn of a BatchTrajectory.
+type BatchTurn struct {
 	rollout.Turn
 	Constraint      struct{} `json:"constraint,omitzero"`
 	ConstraintIndex *int     `json:"constraint_index,omitempty" doc:"Which of the group's constraints the answer was held to; none: it was free. Logprobs are of the distribution renormalised over what it allows"`
-	LossMask        []int    `json:"loss_mask" doc:"As long as token_ids: 1 where the token was sampled and is trained on"`
+	LossMask        []int8   `json:"loss_mask" doc:"As long as token_ids: 1 where the token was sampled and is trained on"`
 }
 
 // The heads are the same values without their lists: an embedded field is hidden by a shallower one of the same

@@ -31,7 +31,7 @@ type claimInput struct {
 func (s *Server) registerClaim() {
 	claim := s.operation("claim-step")
 	batch := &huma.Response{Description: "The batch", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: schemaOf[batchSchema](s)},
+		"application/json": {Schema: schemaOf[Batch](s)},
 		CompactBatch:       {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}}
 	claim.Responses["200"] = batch

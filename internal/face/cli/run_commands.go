@@ -24,7 +24,7 @@ func newRunCommand(d Deps) *cobra.Command {
 	Group(cmd, "Look at:", s.listCommand(), s.showCommand(), s.curveCommand(), s.ratingsCommand(), s.bestCommand(),
 		s.stepsCommand(), s.watchCommand(),
 		s.compareCommand(), s.listGamesCommand(), s.showGameCommand())
-	Group(cmd, "Keep and delete:", s.recordCommand(), s.archiveCommand(), s.deleteCommand())
+	Group(cmd, "Keep and delete:", s.recordCommand(), s.exportCommand(), s.archiveCommand(), s.deleteCommand())
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,32 +48,31 @@ func (s *session) recordCommand() *cobra.Command {
 	return cmd
 }
 
-// WriteRecord writes a record to a file, gzipped if its name ends in .gz, and gives a file its name when it is whole.
+// WriteRecord writes a record to a file, gzipped if its name ends in .gz.
 func WriteRecord(record *runrecord.Record, to string) error {
+	return writeFile(to, func(w io.Writer) error { return record.Write(w, strings.HasSuffix(to, ".gz")) })
+}
+
+// writeFile gives a file its name when all of it is written.
+func writeFile(to string, write func(io.Writer) error) error {
 	info, err := os.Stat(to)
 	switch {
 	case err == nil && info.IsDir():
 		return Usage("%s is a folder; name a file", to)
-	case err == nil && !info.Mode().IsRegular():
-		return writeRecordInto(record, to)
+	case err == nil && !info.Mode().IsRegular(): // a pipe or /dev/null: a file in its place would take it away
+		device, err := os.OpenFile(to, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(device), device.Close())
 	}
 	partial, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".partial-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(partial.Name())
-	err = errors.Join(record.Write(partial, strings.HasSuffix(to, ".gz")), partial.Chmod(0o644), partial.Close())
-	if err != nil {
+	if err = errors.Join(write(partial), partial.Chmod(0o644), partial.Close()); err != nil {
 		return err
 	}
 	return os.Rename(partial.Name(), to)
-}
-
-// writeRecordInto writes to what is no file, such as a pipe or /dev/null: a file in its place would take it away.
-func writeRecordInto(record *runrecord.Record, to string) error {
-	device, err := os.OpenFile(to, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(record.Write(device, strings.HasSuffix(to, ".gz")), device.Close())
 }
