@@ -1,6 +1,8 @@
-"""A run's trajectories in the formats of others, and as files. Standard library only; Parquet needs pyarrow.
+"""A run's trajectories in the formats of others, and as files of JSON lines. Standard library only.
 
     millrace-export RUN --steps 0..9 --as training-trace -o step.jsonl
+
+millrace run export writes rows of merged turns, also as Parquet.
 
 Each function takes one trajectory of a batch (batch["groups"][i]["trajectories"][j]) and gives what the format's own
 reader accepts: openenv's TrainingTrace (schema 1, which TRL trains on), NeMo Gym's TokenEntry, Harbor's ATIF v1.8. For
@@ -263,30 +265,13 @@ def _write_lines(dicts: Dicts, out: TextIO) -> int:
     return lines
 
 
-def _write_parquet(dicts: Dicts, path: str) -> int:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise SystemExit("Parquet needs pyarrow: pip install pyarrow, or name a file that ends in .jsonl") from None
-    rows = list(dicts)
-    for row in rows:  # objects of changing shape are JSON, columns have one type
-        for key in ("constraint", "metadata", "extra", "turns", "steps"):
-            if isinstance(row.get(key), (dict, list)):
-                row[key] = json.dumps(row[key], separators=(",", ":"))
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return len(rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; answers its exit code."""
-    parser = argparse.ArgumentParser(prog="millrace-export", description="writes the batches of a run's steps")
+    parser = argparse.ArgumentParser(prog="millrace-export", description="writes the batches of a run's steps as lines of JSON")
     parser.add_argument("run")
     parser.add_argument("--steps", type=_steps, required=True, help="a step, or a range with its end: 0..9")
     parser.add_argument("--as", dest="form", choices=list(FORMATS), default="rows")
-    parser.add_argument(
-        "-o", "--output", default="-", help="a file, Parquet if it ends in .parquet; - is stdout, as lines of JSON"
-    )
+    parser.add_argument("-o", "--output", default="-", help="a file; - is stdout")
     parser.add_argument(
         "--server",
         default=os.environ.get("MILLRACE_SERVER", "http://127.0.0.1:8700"),
@@ -295,9 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     dicts = read_steps(Client(args.server, retry_for=10), args.run, args.steps, args.form)
     try:
-        if args.output.endswith(".parquet"):
-            n = _write_parquet(dicts, args.output)
-        elif args.output == "-":
+        if args.output == "-":
             n = _write_lines(dicts, sys.stdout)
         else:
             part = args.output + ".part"  # a file is whole, or not there
