@@ -140,7 +140,7 @@ func object(c *parquet.Column, leaves [][]parquet.Value) any {
 	inner := repeated.Columns()
 	switch kind.(type) {
 	case *format.ListType:
-		if len(inner) == 1 && repeated.Name() != "array" && !strings.HasSuffix(repeated.Name(), "_tuple") {
+		if len(inner) == 1 {
 			for i := range list {
 				list[i] = list[i].(map[string]any)[inner[0].Name()]
 			}
