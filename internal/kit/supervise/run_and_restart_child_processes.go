@@ -186,7 +186,9 @@ func (c *child) keep(started chan<- error, notify func(Event)) {
 		}
 		if err == nil {
 			var ended bool
-			if ended, err = c.await(cmd); ended {
+			ended, err = Await(cmd, c.stop, c.kill)
+			c.setPID(0)
+			if ended {
 				return
 			}
 		}
@@ -220,31 +222,28 @@ func (c *child) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// await waits until the process ends by itself, or ends it. ended tells that it was told to.
-func (c *child) await(cmd *exec.Cmd) (ended bool, err error) {
-	defer c.setPID(0)
+// Await waits until a process that has ChildAttributes ends by itself, or ends it once stop is closed: by SIGTERM, and
+// after a grace, or when kill is closed, by SIGKILL. What it has started and left is killed. ended tells that it was
+// told to end.
+func Await(cmd *exec.Cmd, stop, kill <-chan struct{}) (ended bool, err error) {
+	defer SignalGroup(cmd, syscall.SIGKILL)
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	select {
 	case err := <-exited:
-		c.sweep(cmd)
 		return false, err
-	case <-c.stop:
+	case <-stop:
 	}
 	SignalGroup(cmd, syscall.SIGTERM)
 	select {
 	case err = <-exited:
-		c.sweep(cmd)
 		return true, err
-	case <-c.kill:
+	case <-kill:
 	case <-time.After(graceFor):
 	}
-	c.sweep(cmd)
+	SignalGroup(cmd, syscall.SIGKILL)
 	return true, <-exited
 }
-
-// sweep kills whatever the child itself has started and left.
-func (c *child) sweep(cmd *exec.Cmd) { SignalGroup(cmd, syscall.SIGKILL) }
 
 func (c *child) setPID(pid int) {
 	c.mu.Lock()
