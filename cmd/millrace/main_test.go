@@ -39,6 +39,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(args) == 1 && args[0] == playsGame {
+		if err := playTestGame(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if keeps || os.Getenv("MILLRACE_TEST_AS_BINARY") != "" {
 		ctx, stop := untilSignal(context.Background(), os.Args[1:])
 		code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -331,6 +338,12 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{"config check /dev/zero", "larger than 64 MiB"},
 		{"run start -f /dev/zero", "larger than"},
 		{"no-such-command", "unknown command"},
+		{"run play demo", "what plays?"},
+		{"run play demo --call http://a -- ls", "what plays?"},
+		{"run play demo -- no-such-program", "not found"},
+		{"run play demo --games 0 -- ls", "--games is at least 1"},
+		{"run play demo --call http://user:secret@a", "--token-env"},
+		{"run play demo --call http://a --token-env NO_SUCH", "has no NO_SUCH"},
 		{"engine simulate --max-num-seqs -1", "must be positive"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

@@ -20,7 +20,7 @@ func newRunCommand(d Deps) *cobra.Command {
 	cmd := &cobra.Command{Use: "run"}
 	s.flags(cmd)
 	Group(cmd, "Start and change:", s.startCommand(), s.setCommand(), s.pauseCommand(true), s.pauseCommand(false),
-		s.stopCommand(), s.cloneCommand(), s.rewindCommand())
+		s.stopCommand(), s.cloneCommand(), s.rewindCommand(), s.playCommand())
 	Group(cmd, "Look at:", s.listCommand(), s.showCommand(), s.curveCommand(), s.ratingsCommand(), s.bestCommand(),
 		s.stepsCommand(), s.watchCommand(),
 		s.compareCommand(), s.listGamesCommand(), s.showGameCommand())
