@@ -8,7 +8,11 @@ type Checkpoint struct {
 	PhaseIndex int     `json:"phase_index"` // phases finished
 	Game       []byte  `json:"game"`        // as the environment saves it
 	Episode    Episode `json:"-"`           // turns so far, without rewards of the end
+	News       []News  `json:"-"`           // told once it is kept, and not kept with it
 }
+
+// News is what another process is told, on a channel of Redis.
+type News struct{ Channel, Text string }
 
 // Episode is one finished game: a trajectory per learner-controlled agent.
 type Episode struct {

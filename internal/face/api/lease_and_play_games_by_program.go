@@ -435,21 +435,19 @@ const (
 )
 
 // await puts the call into the game's mail, and waits for its answer.
-func (c *programCall) await(ref rollout.EpisodeRef, lease string, call external.Call) (answer *external.Answer,
-	err error) {
+func (c *programCall) await(ref rollout.EpisodeRef, lease string, call external.Call) (*external.Answer, error) {
 	ctx, leave := c.s.untilStopped(c.r.Context())
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	began := time.Now()
-	err = c.s.deps.Mail.AwaitAnswer(ctx, ref, func() (more bool, err error) {
-		answer, err = c.post(ctx, ref, lease, call)
+	return c.s.deps.Mail.AwaitAnswer(ctx, ref, lease, call, func() (*external.Answer, error) {
+		answer, err := c.post(ctx, ref, lease, call)
 		if errors.Is(err, mailbox.ErrAbsent) && time.Since(began) < absentPatience {
-			return true, nil
+			return nil, nil
 		}
-		return answer == nil, err
+		return answer, err
 	})
-	return answer, err
 }
 
 // faultOf is an error in words for a program.

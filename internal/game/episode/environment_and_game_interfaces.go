@@ -113,6 +113,7 @@ type Prompt struct {
 type Outcome struct {
 	Rewards map[string]float64 // by agent, for this turn alone; nil when only the end is rewarded
 	Counts  map[string]int64   // the environment's own counters, such as orders by validity
+	News    []rollout.News     // told as soon as the phase is kept
 }
 
 // Result is how a game ended.

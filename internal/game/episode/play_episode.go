@@ -223,6 +223,7 @@ func (p *Player) phase(ctx context.Context, plan Plan, env *stage, game Game, na
 	}
 	ep.EnvSec += env.inside.Seconds()
 	ep.Phases = progress.PhaseIndex
+	progress.News = outcome.News
 	if err := p.Journal.Save(ctx, *progress); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}

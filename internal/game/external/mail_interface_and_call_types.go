@@ -12,11 +12,15 @@ import (
 type Mail interface {
 	// Look tells how a game stands, and offers it to programs. It is called again within LookEvery.
 	Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte) (Standing, error)
-	// Await returns when something may have changed since it was called, or after LookEvery.
-	Await(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error
+	// Await calls look with nil, and again whenever something may have changed, with how the game stands where that was
+	// told, and with nil at least every LookEvery.
+	Await(ctx context.Context, ref rollout.EpisodeRef, look func(told *Standing) (more bool, err error)) error
+	// News are that a call is answered, for who waits for it: they may be told before Answer, once the answer is kept.
+	News(ref rollout.EpisodeRef, lease string, call Call, a Answer) rollout.News
 	// Answer answers a call, notes how many calls of its agent its program has had answered, and with an Ending that the
-	// game is over. It does nothing when another program has the game.
-	Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call Call, place int, a Answer, over *Ending) error
+	// game is over. It does nothing when another program has the game. It tells how the game stands then.
+	Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call Call, place int, a Answer, over *Ending) (
+		Standing, error)
 }
 
 // LookEvery is the longest time between two looks of a game, and of a call that waits: it says that its program lives.
@@ -27,12 +31,13 @@ const leastLease = 3 * time.Second
 
 // Standing is how a game stands in the mail.
 type Standing struct {
-	Now    int64          // of the mail's clock, in ms
-	Lease  string         // of the program that has the game, or had it last
-	Leased bool           // it has the game
-	Places map[string]int // how many of each agent's calls it has had answered
-	Calls  []Call         // that wait, the oldest first
-	Over   *Ending
+	Now     int64          // of the mail's clock, in ms
+	Changes int64          // how often it has changed
+	Lease   string         // of the program that has the game, or had it last
+	Leased  bool           // it has the game
+	Places  map[string]int // how many of each agent's calls it has had answered
+	Calls   []Call         // that wait, the oldest first
+	Over    *Ending
 }
 
 // Call is a call of a program.
@@ -47,6 +52,8 @@ type Call struct {
 	Stop   []string           `json:"stop,omitempty"`
 	Policy string             `json:"policy,omitempty"` // that must answer; empty: the learner
 	End    *Ending            `json:"end,omitempty"`    // the game is over: it is the last call
+	From   string             `json:"-"`                // channel of who posted it
+	Told   bool               `json:"-"`                // News of its answer are told
 }
 
 // ID names a call within its program's lease: one that is sent again is the same call.

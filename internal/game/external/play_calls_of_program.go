@@ -30,6 +30,7 @@ type game struct {
 	cfg  *Config
 	mail Mail
 	played
+	ref     rollout.EpisodeRef
 	asked   Standing          // when calls became prompts
 	pending map[string]Call   // that became prompts, by agent
 	got     map[string]Answer // what they were answered
@@ -45,13 +46,16 @@ var _ episode.Awaited = (*game)(nil)
 // given before as long as it asks the same. What it asks otherwise begins anew from there: an agent's calls are those
 // that its present program has made, in the order in which they were answered.
 func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Duration) (taken time.Duration, err error) {
-	if err := g.answer(ctx, ref); err != nil {
-		return 0, err
-	}
-	g.pending, g.got = map[string]Call{}, map[string]Answer{}
+	g.ref = ref
 	holder, last := "", int64(0)
-	err = g.mail.Await(ctx, ref, func() (more bool, err error) {
-		now, err := g.mail.Look(ctx, ref, g.Scenario)
+	err = g.mail.Await(ctx, ref, func(told *Standing) (more bool, err error) {
+		now := told
+		switch {
+		case told == nil:
+			now, err = g.stands(ctx, ref)
+		case told.Changes <= g.asked.Changes: // it was told before it was answered
+			return true, nil
+		}
 		if err != nil {
 			return false, err
 		}
@@ -59,50 +63,67 @@ func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Dura
 			taken += time.Duration(now.Now-last) * time.Millisecond
 		}
 		holder, last = now.Lease, now.Now
-		if g.over = now.Over; g.over != nil {
-			return false, g.end(now.Places)
-		}
-		if taken > left && left >= 0 {
+		if taken > left && left >= 0 && now.Over == nil {
 			late := &Ending{Failed: "the game has taken longer than timeouts.episode"}
-			return false, g.mail.Answer(ctx, ref, now.Lease, Call{}, 0, Answer{}, late)
+			_, err = g.mail.Answer(ctx, ref, now.Lease, Call{}, 0, Answer{}, late)
+			return false, err
 		}
-		for _, call := range now.Calls {
-			if err := g.take(ctx, ref, &now, call); err != nil || g.over != nil {
-				return false, err
-			}
-		}
-		g.asked = now
-		return len(g.pending) == 0, nil
+		err = g.take(ctx, ref, *now)
+		return err == nil && g.over == nil && len(g.pending) == 0, err
 	})
 	return taken, err
 }
 
-// answer answers the calls of the phase before, which is saved, to the program that made them. If another has the game
-// meanwhile, the mail does nothing.
-func (g *game) answer(ctx context.Context, ref rollout.EpisodeRef) error {
+// stands is how the game stands, after the calls of the phase before, which is saved, were answered to the program that
+// made them. If another has the game meanwhile, the mail does nothing.
+func (g *game) stands(ctx context.Context, ref rollout.EpisodeRef) (now *Standing, err error) {
+	asked := g.asked
 	for agent, a := range g.got {
-		place := g.asked.Places[agent] + 1
-		if err := g.mail.Answer(ctx, ref, g.asked.Lease, g.pending[agent], place, a, nil); err != nil {
-			return err
+		call, place := g.pending[agent], asked.Places[agent]+1
+		call.Told = true
+		if g.asked, err = g.mail.Answer(ctx, ref, asked.Lease, call, place, a, nil); err != nil {
+			return nil, err
+		}
+		now = &g.asked
+	}
+	g.pending, g.got = map[string]Call{}, map[string]Answer{}
+	if now == nil {
+		g.asked, err = g.mail.Look(ctx, ref, g.Scenario)
+	}
+	return &g.asked, err
+}
+
+// take answers the calls that wait, or has them asked in the next phase.
+func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now Standing) (err error) {
+	for answered := true; answered; {
+		g.asked, g.pending = now, map[string]Call{}
+		if g.over = now.Over; g.over != nil {
+			return g.end(now.Places)
+		}
+		answered = false
+		for _, call := range now.Calls {
+			if now, answered, err = g.answer(ctx, ref, now, call); err != nil {
+				return err
+			}
+			if answered {
+				break // and see how the game stands then
+			}
 		}
 	}
 	return nil
 }
 
-// take answers a call, or has it asked in the next phase.
-func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now *Standing, call Call) error {
-	answer := func(place int, a Answer, over *Ending) error {
-		return g.mail.Answer(ctx, ref, now.Lease, call, place, a, over)
+// answer answers a call, or has it asked in the next phase.
+func (g *game) answer(ctx context.Context, ref rollout.EpisodeRef, now Standing, call Call) (Standing, bool, error) {
+	answer := func(place int, a Answer, over *Ending) (Standing, bool, error) {
+		then, err := g.mail.Answer(ctx, ref, now.Lease, call, place, a, over)
+		return then, true, err
 	}
 	if call.End != nil {
 		if fault := g.faultOf(call.End, now.Places); fault != "" {
 			return answer(-1, Answer{Fault: fault}, nil)
 		}
-		g.over = call.End
-		if err := answer(-1, Answer{}, call.End); err != nil {
-			return err
-		}
-		return g.end(now.Places)
+		return answer(-1, Answer{}, call.End)
 	}
 	place, calls := now.Places[call.Agent], g.Calls[call.Agent]
 	place = min(place, len(calls))
@@ -110,7 +131,6 @@ func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now *Standing, 
 		return answer(-1, calls[at].Answer, nil)
 	}
 	if place < len(calls) && calls[place].Hash == call.Hash {
-		now.Places[call.Agent] = place + 1
 		return answer(place+1, calls[place].Answer, nil)
 	}
 	if why, unfit := g.unfit[call.ID()]; unfit {
@@ -125,7 +145,7 @@ func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now *Standing, 
 		g.Calls[call.Agent] = slices.Clip(calls[:place])
 		g.pending[call.Agent] = call
 	}
-	return nil
+	return now, false, nil
 }
 
 // faultOf is what is wrong with an ending.
@@ -216,11 +236,13 @@ func (g *game) Answered(agent string, c rollout.Completion, why error) {
 
 // Act makes the answers part of the game; the programs have them once that is saved.
 func (g *game) Act(map[string]string) (episode.Outcome, error) {
+	var news []rollout.News
 	for agent, answer := range g.got {
 		call := g.pending[agent]
 		g.Calls[agent] = append(g.Calls[agent], answered{call.Hash, call.Policy, answer})
+		news = append(news, g.mail.News(g.ref, g.asked.Lease, call, answer))
 	}
-	return episode.Outcome{Counts: map[string]int64{"calls": int64(len(g.got))}}, nil
+	return episode.Outcome{Counts: map[string]int64{"calls": int64(len(g.got))}, News: news}, nil
 }
 
 func (g *game) Checkpoint() ([]byte, error) { return json.Marshal(g.played) }

@@ -30,7 +30,7 @@ type Journal interface {
 	// cannot be kept is asked for again if the phase is. It is refused as Fenced when it is known that the group or the
 	// game is over or a higher attempt plays it.
 	Answer(agent string, a Answer) error
-	// Phase keeps the progress after a phase, and is refused as Answer is.
+	// Phase keeps the progress after a phase, and tells its news with that. It is refused as Answer is.
 	Phase(ctx context.Context, cp rollout.Checkpoint) error
 	// End keeps a finished game. The first that is finished stands; to end it again changes nothing.
 	End(ctx context.Context, ep rollout.Episode, game []byte) error
@@ -75,6 +75,7 @@ type sending struct {
 	of      *journal
 	records []any
 	phases  int // finished, with these records; 0: no record is a phase
+	news    []rollout.News
 	done    chan struct{}
 	err     error // readable when done is closed
 }
@@ -161,7 +162,7 @@ func (j *journal) Phase(ctx context.Context, cp rollout.Checkpoint) error {
 		return j.replace(ctx, cp)
 	}
 	s := j.add(j.writer.Phase(&cp))
-	s.phases = cp.PhaseIndex
+	s.phases, s.news = cp.PhaseIndex, cp.News
 	j.mu.Unlock()
 	j.store.journals.now(j)
 	err := s.wait(ctx)
@@ -229,6 +230,11 @@ func (j *journal) replace(ctx context.Context, cp rollout.Checkpoint) error {
 	}
 	j.based = err == nil
 	j.note(err)
+	for _, n := range cp.News {
+		if err == nil {
+			_ = j.store.rdb.Publish(ctx, n.Channel, n.Text) // who waits looks in time
+		}
+	}
 	return err
 }
 

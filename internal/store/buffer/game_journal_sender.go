@@ -105,7 +105,11 @@ func (s *sending) args() []any {
 	if s.phases > 0 {
 		phases = s.phases
 	}
-	return append([]any{s.of.attempt, phases, keptInSeconds}, s.records...)
+	args := []any{s.of.attempt, phases, keptInSeconds, 2 * len(s.news)}
+	for _, n := range s.news {
+		args = append(args, n.Channel, n.Text)
+	}
+	return append(args, s.records...)
 }
 
 // sent handles the end of a sending. If its arrival is not known, the answers after it are dropped, because they may

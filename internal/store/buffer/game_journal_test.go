@@ -97,6 +97,35 @@ var journals = map[string]func(t *testing.T, rdb redis.UniversalClient){
 		f.ok(err)
 		expect(t, "phases of the finished game", episodes[0].Phases, 2)
 	},
+	"news are told when their phase is kept, also in a journal that is begun again": func(t *testing.T,
+		rdb redis.UniversalClient) {
+		f := open(t, rdb, spec(1, 9))
+		f.queue(0, 0)
+		heard := rdb.Subscribe(f.ctx, "news")
+		defer func() { _ = heard.Close() }()
+		_, err := heard.Receive(f.ctx) // it hears
+		f.ok(err)
+		first := playJournal(t, f, game(0, 0), 1)
+		say := func(of *playedJournal, texts ...string) error {
+			of.now.News = nil
+			for _, text := range texts {
+				of.now.News = append(of.now.News, rollout.News{Channel: "news", Text: text})
+			}
+			return of.phase()
+		}
+		f.ok(say(first, "one", "two"))
+		f.ok(say(first))
+		second := playJournal(t, f, game(0, 0), 2)
+		f.refused(say(first, "of a dead one"), rollout.Fenced)
+		f.ok(rdb.Del(f.ctx, "millrace:{demo/0/0}:journal").Err()) // the node that had it lost it
+		f.ok(say(second, "three"))
+		f.ok(say(second, "four"))
+		for _, want := range []string{"one", "two", "three", "four"} {
+			got, err := heard.ReceiveMessage(f.ctx)
+			f.ok(err)
+			expect(t, "news", got.Payload, want)
+		}
+	},
 	"the first end stands": func(t *testing.T, rdb redis.UniversalClient) {
 		f := open(t, rdb, spec(1, 9))
 		f.queue(0, 0)

@@ -11,11 +11,12 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT',
   else
     local game = ARGV[4] .. name
     for _, field in ipairs(redis.call('HKEYS', game)) do -- the program before this one left them
-      if string.match(field, '^at:') or string.match(field, '^call:') then redis.call('HDEL', game, field) end
+      if string.match(field, '^%l+:') then redis.call('HDEL', game, field) end
     end
     redis.call('ZADD', KEYS[1], now + ARGV[2], name)
     redis.call('ZADD', KEYS[2], now, 'program')
     redis.call('HSET', game, 'lease', ARGV[1], 'for', ARGV[2])
+    redis.call('HINCRBY', game, 'changes', 1)
     redis.call('PEXPIRE', game, ARGV[5])
     return {name, redis.call('HGET', game, 'scenario') or '{}', redis.call('HINCRBY', game, 'leased', 1)}
   end

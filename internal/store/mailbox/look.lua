@@ -1,6 +1,6 @@
 -- A worker looks after a game: the game is offered to programs unless it is over. KEYS: open, seen, game. ARGV: the
--- game's name, how long all this is kept in ms, scenario, channel, what waits for open games. Answers the time, when the
--- lease ends, and all fields.
+-- game's name, how long all this is kept in ms, scenario, channel, what waits for open games, the worker's own channel.
+-- Answers how the game stands.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if redis.call('HEXISTS', KEYS[3], 'over') == 0 then
@@ -10,8 +10,8 @@ if redis.call('HEXISTS', KEYS[3], 'over') == 0 then
     redis.call('HSET', KEYS[3], 'scenario', ARGV[3])
     redis.call('PUBLISH', ARGV[4], ARGV[5])
   end
+  redis.call('HSET', KEYS[3], 'worker', ARGV[6])
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   redis.call('PEXPIRE', KEYS[3], ARGV[2])
 end
-local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
-return {now, ends and math.floor(tonumber(ends)) or 0, redis.call('HGETALL', KEYS[3])}
+return standing(KEYS[1], KEYS[3], ARGV[1], now)

@@ -4,7 +4,9 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -24,6 +26,8 @@ import (
 )
 
 var (
+	//go:embed standing.lua
+	standingText string
 	//go:embed look.lua
 	lookText string
 	//go:embed lease.lua
@@ -33,10 +37,10 @@ var (
 	//go:embed answer.lua
 	answerText string
 
-	lookScript   = redisscript.New(lookText)
+	lookScript   = redisscript.New(standingText + lookText)
 	leaseScript  = redisscript.New(leaseText)
-	postScript   = redisscript.New(postText)
-	answerScript = redisscript.New(answerText)
+	postScript   = redisscript.New(standingText + postText)
+	answerScript = redisscript.New(standingText + answerText)
 )
 
 // Bounds of what is kept, and of how long a game may be without its worker before it is offered no more.
@@ -50,9 +54,10 @@ const (
 type Box struct {
 	rdb    redis.UniversalClient
 	prefix string
+	own    string // channel of what is for this process alone: calls of games that it plays, answers to calls it posted
 
 	mu      sync.Mutex
-	waiting map[string][]chan struct{} // by what they wait for: a game, or a run
+	waiting map[string][]chan string // by what they wait for: a game, an answer, or open games of a run
 	hearing bool
 }
 
@@ -63,7 +68,7 @@ func New(rdb redis.UniversalClient, prefix string) *Box {
 	if prefix == "" {
 		prefix = "millrace"
 	}
-	return &Box{rdb: rdb, prefix: prefix, waiting: map[string][]chan struct{}{}}
+	return &Box{rdb: rdb, prefix: prefix, own: prefix + ":mail:" + rand.Text(), waiting: map[string][]chan string{}}
 }
 
 func (b *Box) key(run rollout.RunName, rest string) string {
@@ -87,41 +92,56 @@ func ReadName(run rollout.RunName, name string) (rollout.EpisodeRef, error) {
 	return rollout.ParseEpisodeRef(string(run) + "/" + seq + "/" + sample)
 }
 
+// channel is that of all processes.
 func (b *Box) channel() string { return b.prefix + ":mail" }
 
 // Look is what a game's worker does.
 func (b *Box) Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte) (external.Standing, error) {
-	got, err := lookScript.Run(ctx, b.rdb, b.keys(ref), member(ref), kept.Milliseconds(), scenario, b.channel(),
-		string(ref.Run)).Slice()
+	text, err := lookScript.Run(ctx, b.rdb, b.keys(ref), member(ref), kept.Milliseconds(), scenario, b.channel(),
+		string(ref.Run), b.own).Text()
 	if err != nil {
 		return external.Standing{}, trouble("look for calls", err)
 	}
-	now, _ := got[0].(int64)
-	ends, _ := got[1].(int64)
-	fields, _ := got[2].([]any)
-	s := external.Standing{Now: now, Leased: ends > now, Places: map[string]int{}}
-	order := map[string]int{}
-	for i := 0; i+1 < len(fields); i += 2 {
-		name, _ := fields[i].(string)
-		value, _ := fields[i+1].(string)
-		if err := take(&s, name, value, order); err != nil {
-			return s, fmt.Errorf("mail of %s: %s: %w", ref, name, err)
+	return standing(ref, text)
+}
+
+// standing reads what standing.lua writes.
+func standing(ref rollout.EpisodeRef, text string) (s external.Standing, err error) {
+	var stands struct {
+		Now, Ends int64
+		Fields    []string
+	}
+	if err := json.Unmarshal([]byte(text), &stands); err != nil {
+		return s, fmt.Errorf("mail of %s: %w", ref, err)
+	}
+	s = external.Standing{Now: stands.Now, Leased: stands.Ends > stands.Now, Places: map[string]int{}}
+	order, from := map[string]int{}, map[string]string{}
+	for f := range slices.Chunk(stands.Fields, 2) {
+		if err := take(&s, f[0], f[1], order, from); err != nil {
+			return s, fmt.Errorf("mail of %s: %s: %w", ref, f[0], err)
 		}
+	}
+	for i := range s.Calls {
+		s.Calls[i].From = from[s.Calls[i].ID()]
 	}
 	slices.SortFunc(s.Calls, func(x, y external.Call) int { return order[x.ID()] - order[y.ID()] })
 	return s, nil
 }
 
 // take reads one field of a game's hash.
-func take(s *external.Standing, name, value string, order map[string]int) (err error) {
+func take(s *external.Standing, name, value string, order map[string]int, from map[string]string) (err error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
 	case "lease":
 		s.Lease = value
+	case "changes":
+		s.Changes, err = strconv.ParseInt(value, 10, 64)
 	case "over":
 		err = json.Unmarshal([]byte(value), &s.Over)
 	case "at":
 		s.Places[rest], err = strconv.Atoi(value)
+	case "from":
+		from[rest] = value
 	case "call":
 		var call external.Call
 		number, text, _ := strings.Cut(value, " ")
@@ -133,23 +153,37 @@ func take(s *external.Standing, name, value string, order map[string]int) (err e
 	return err
 }
 
+// News are that a call is answered.
+func (b *Box) News(ref rollout.EpisodeRef, lease string, call external.Call, a external.Answer) rollout.News {
+	text, _ := json.Marshal(a) // it has nothing that cannot be JSON
+	return rollout.News{Channel: cmp.Or(call.From, b.channel()),
+		Text: b.answerKey(ref, lease, call.ID()) + "\n" + string(text)}
+}
+
 // Answer is what a game's worker does with a call.
 func (b *Box) Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call external.Call, place int,
-	a external.Answer, over *external.Ending) error {
+	a external.Answer, over *external.Ending) (s external.Standing, err error) {
 	text, err := json.Marshal(a)
 	if err != nil {
-		return err
+		return s, err
 	}
 	ending := []byte{}
 	if over != nil {
 		if ending, err = json.Marshal(over); err != nil {
-			return err
+			return s, err
 		}
 	}
+	told := ""
+	if call.Told {
+		told = call.From
+	}
 	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
-	err = answerScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), "at:"+call.Agent, place, text,
-		keepAnswer.Milliseconds(), ending, b.channel(), answersOf(ref)).Err()
-	return trouble("answer a call", err)
+	stands, err := answerScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), "at:"+call.Agent, place, text,
+		keepAnswer.Milliseconds(), ending, b.channel(), "from:"+call.ID(), told).Text()
+	if err != nil {
+		return s, trouble("answer a call", err)
+	}
+	return standing(ref, stands)
 }
 
 func (b *Box) answerKey(ref rollout.EpisodeRef, lease, id string) string {
@@ -228,7 +262,7 @@ func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, ca
 	}
 	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
 	got, err := postScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), text,
-		absent.Milliseconds(), kept.Milliseconds(), b.channel(), ref.String()).Slice()
+		absent.Milliseconds(), kept.Milliseconds(), b.channel(), ref.String(), "from:"+call.ID(), b.own).Slice()
 	if err != nil {
 		return nil, trouble("post a call", err)
 	}
@@ -263,26 +297,46 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// Await calls look again and again, whenever a call may have come for the game, until there is no more to wait for.
-func (b *Box) Await(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error {
-	return b.await(ctx, ref.String(), look)
+// Await calls look, and again whenever a call may have come for the game, until there is no more to wait for.
+func (b *Box) Await(ctx context.Context, ref rollout.EpisodeRef,
+	look func(told *external.Standing) (more bool, err error)) error {
+	return b.await(ctx, ref.String(), func(told string) (more bool, err error) {
+		if told == "" {
+			return look(nil)
+		}
+		s, err := standing(ref, told)
+		if err != nil {
+			return false, err
+		}
+		return look(&s)
+	})
 }
 
-// AwaitAnswer does so whenever a call of the game may have been answered.
-func (b *Box) AwaitAnswer(ctx context.Context, ref rollout.EpisodeRef, look func() (more bool, err error)) error {
-	return b.await(ctx, answersOf(ref), look)
+// AwaitAnswer posts a call by post, and again from time to time, until it is answered, by what post returns or by what
+// is told.
+func (b *Box) AwaitAnswer(ctx context.Context, ref rollout.EpisodeRef, lease string, call external.Call,
+	post func() (*external.Answer, error)) (answer *external.Answer, err error) {
+	err = b.await(ctx, b.answerKey(ref, lease, call.ID()), func(told string) (more bool, err error) {
+		if told != "" && !strings.HasPrefix(told, fault) {
+			return false, json.Unmarshal([]byte(told), &answer)
+		}
+		answer, err = post() // which takes a fault out: the same call may be right later
+		return answer == nil, err
+	})
+	return answer, err
 }
 
-// answersOf is what those wait for who have posted calls: they are not woken by each other's.
-func answersOf(ref rollout.EpisodeRef) string { return ref.String() + " answers" }
+// fault is how an answer begins that says what is wrong with its call.
+const fault = `{"fault":`
 
 // AwaitOpen does so for the games of a run that are open.
 func (b *Box) AwaitOpen(ctx context.Context, run rollout.RunName, look func() (more bool, err error)) error {
-	return b.await(ctx, string(run), look)
+	return b.await(ctx, string(run), func(string) (bool, error) { return look() })
 }
 
-func (b *Box) await(ctx context.Context, what string, look func() (more bool, err error)) error {
-	woken := make(chan struct{}, 1)
+// await calls look with nothing, and whenever there is news of what it waits for with what was told.
+func (b *Box) await(ctx context.Context, what string, look func(told string) (more bool, err error)) error {
+	woken := make(chan string, 1)
 	b.mu.Lock()
 	b.waiting[what] = append(b.waiting[what], woken)
 	if !b.hearing {
@@ -293,23 +347,24 @@ func (b *Box) await(ctx context.Context, what string, look func() (more bool, er
 	defer b.leave(what, woken)
 	ticker := time.NewTicker(external.LookEvery)
 	defer ticker.Stop()
-	for {
-		if more, err := look(); err != nil || !more {
+	for told := ""; ; {
+		if more, err := look(told); err != nil || !more {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-woken:
+		case told = <-woken:
 		case <-ticker.C: // what was told may have been lost
+			told = ""
 		}
 	}
 }
 
-func (b *Box) leave(what string, woken chan struct{}) {
+func (b *Box) leave(what string, woken chan string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting[what] = slices.DeleteFunc(b.waiting[what], func(c chan struct{}) bool { return c == woken })
+	b.waiting[what] = slices.DeleteFunc(b.waiting[what], func(c chan string) bool { return c == woken })
 	if len(b.waiting[what]) == 0 {
 		delete(b.waiting, what)
 	}
@@ -322,7 +377,7 @@ const idle = 30 * time.Second
 func (b *Box) hear() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	heard := b.rdb.Subscribe(ctx, b.channel())
+	heard := b.rdb.Subscribe(ctx, b.channel(), b.own)
 	defer heard.Close()
 	messages := heard.Channel()
 	ticker := time.NewTicker(idle)
@@ -349,14 +404,17 @@ func (b *Box) hear() {
 	}
 }
 
-func (b *Box) wake(what string) {
+// wake tells those who wait the newest: it is all that there is to know.
+func (b *Box) wake(message string) {
+	what, told, _ := strings.Cut(message, "\n")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.waiting[what] {
 		select {
-		case c <- struct{}{}:
-		default: // it will look anyway
+		case <-c:
+		default:
 		}
+		c <- told // there is room: only this writes, under the lock
 	}
 }
 

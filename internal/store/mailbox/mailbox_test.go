@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,18 +22,20 @@ import (
 // played is a game, as its worker has it, and the programs that play it.
 type played struct {
 	t    *testing.T
+	rdb  *redis.Client
 	box  *mailbox.Box
 	ref  rollout.EpisodeRef
 	game episode.Awaited
 	made int // answers of engines
 }
 
-func begun(t *testing.T) *played {
+func begun(t *testing.T, maxCalls int) *played {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	p := &played{t: t, box: mailbox.New(rdb, ""), ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}}}
-	env, err := external.FromOptions([]byte(`{"agents": ["a", "b"], "max_calls": 3}`))
+	p := &played{t: t, rdb: rdb, box: mailbox.New(rdb, ""),
+		ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}}}
+	env, err := external.FromOptions(fmt.Appendf(nil, `{"agents": ["a", "b"], "max_calls": %d}`, maxCalls))
 	p.ok(err)
 	env.(*external.Env).Use(p.box)
 	game, err := env.Start([]byte(`{"seed": 7}`), 1, 0)
@@ -111,9 +114,25 @@ func (p *played) phase() {
 		p.game.Answered(prompt.Agent, rollout.Completion{Text: fmt.Sprintf("%s %d", prompt.Text, p.made)}, nil)
 	}
 	if !p.game.Done() {
-		_, err = p.game.Act(nil)
+		outcome, err := p.game.Act(nil)
 		p.ok(err)
+		for _, news := range outcome.News { // as the journal does
+			p.ok(p.rdb.Publish(p.t.Context(), news.Channel, news.Text).Err())
+		}
 	}
+}
+
+// resume has another worker go on from the checkpoint.
+func (p *played) resume() {
+	p.t.Helper()
+	saved, err := p.game.Checkpoint()
+	p.ok(err)
+	env, err := external.FromOptions([]byte(`{"agents": ["a", "b"]}`))
+	p.ok(err)
+	env.(*external.Env).Use(p.box)
+	game, err := env.Resume(saved)
+	p.ok(err)
+	p.game = game.(episode.Awaited)
 }
 
 func (p *played) want(got, want string) {
@@ -190,7 +209,8 @@ func TestGames(t *testing.T) {
 			p.call("one", "a", "x")
 			p.call("one", "a", "y")
 			late := external.Call{Agent: "a", Hash: "x"}
-			p.ok(p.box.Answer(p.t.Context(), p.ref, "one", late, 1, external.Answer{Text: "x 1"}, nil))
+			_, err := p.box.Answer(p.t.Context(), p.ref, "one", late, 1, external.Answer{Text: "x 1"}, nil)
+			p.ok(err)
 			p.want(p.call("one", "a", "z"), "z 3")
 			p.call("one", "b", "x")
 			p.done("one", both)
@@ -206,17 +226,23 @@ func TestGames(t *testing.T) {
 			p.want(p.call("one", "a", "more"), "max_calls")
 			p.want(p.call("one", "a", "z"), "z 3")
 		},
+		"an answer of which the program was told before the worker died is part of the game": func(p *played) {
+			p.lease("one")
+			_, err := p.box.Post(p.t.Context(), p.ref, "one", external.Call{Agent: "a", Hash: "x", Prompt: "x"})
+			p.ok(err)
+			p.phase() // it is told, and the mail does not have it
+			p.resume()
+			p.want(p.call("one", "a", "y"), "y 2")
+			p.want(p.call("one", "b", "x"), "x 3")
+			p.want(p.done("one", both), "")
+			if got := p.game.Turns("a"); got != 2 {
+				p.t.Errorf("the game has %d turns, want both", got)
+			}
+		},
 		"a worker that goes on from the checkpoint answers as the one before": func(p *played) {
 			p.lease("one")
 			p.call("one", "a", "x")
-			saved, err := p.game.Checkpoint()
-			p.ok(err)
-			env, err := external.FromOptions([]byte(`{"agents": ["a", "b"]}`))
-			p.ok(err)
-			env.(*external.Env).Use(p.box)
-			game, err := env.Resume(saved)
-			p.ok(err)
-			p.game = game.(episode.Awaited)
+			p.resume()
 			p.lease("two")
 			p.want(p.call("two", "a", "x"), "x 1")
 			p.want(p.call("two", "a", "y"), "y 2")
@@ -224,7 +250,38 @@ func TestGames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(begun(t))
+			play(begun(t, 3))
 		})
+	}
+}
+
+// Between two processes a call is posted once, and looked for not at all: calls and answers are told to who waits.
+func TestCallsAndAnswersAreTold(t *testing.T) {
+	t.Parallel()
+	const calls = 20
+	p := begun(t, calls)
+	server := mailbox.New(p.rdb, "")
+	p.lease("one")
+	ctx, stop := context.WithCancel(t.Context())
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		for !p.game.Done() && ctx.Err() == nil {
+			p.phase()
+		}
+	})
+	posts := 0
+	for i := range calls {
+		call := external.Call{Agent: "a", Hash: fmt.Sprint(i), Prompt: fmt.Sprint("question ", i)}
+		answer, err := server.AwaitAnswer(ctx, p.ref, "one", call, func() (*external.Answer, error) {
+			posts++
+			return server.Post(ctx, p.ref, "one", call)
+		})
+		p.ok(err)
+		p.want(answer.Text, fmt.Sprintf("question %d %d", i, i+1))
+	}
+	stop()
+	worker.Wait()
+	if posts >= 2*calls { // each is posted again after LookEvery, on a machine that is so slow
+		t.Errorf("%d calls were posted %d times", calls, posts)
 	}
 }
