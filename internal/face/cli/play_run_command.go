@@ -48,6 +48,9 @@ func (s *session) playCommand() *cobra.Command {
 				context.AfterFunc(again, hurry)
 			})()
 			tally, err := p.Play(ctx, now)
+			if err != nil && tally == (program.Tally{}) {
+				return err
+			}
 			if shown := s.showValue(tally, func() error {
 				_, err := fmt.Fprintln(s.Stdout, tally)
 				return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/apiclient"
@@ -26,6 +27,7 @@ func (p *Player) play(ctx context.Context, g *Game) Ending {
 	defer end(nil)
 	go beat(leased, service, time.Duration(g.LeaseSec*float64(time.Second))/3, end)
 	e := p.Program.Play(leased, g)
+	e.Reason = strings.ReplaceAll(e.Reason, g.APIKey, "...") // a webhook may send back what it was sent
 	switch {
 	case errors.Is(context.Cause(leased), errOver):
 		return Ending{How: Over}
