@@ -146,6 +146,9 @@ func TestPlay(t *testing.T) {
 		{"the service is gone meanwhile", after(25*time.Second, played), downFor(26 * time.Second),
 			[]string{"20s 0-0/heartbeat {}", `25s 0-0/done {"reward":0.5}`, `25.25s 0-0/done {"reward":0.5}`,
 				`25.75s 0-0/done {"reward":0.5}`, `26.75s 0-0/done {"reward":0.5}`}, Tally{Played: 1}, ""},
+		{"the service is restarting", after(0, played), func(note string) (int, bool) {
+			return map[bool]int{true: 503, false: 200}[strings.HasPrefix(note, "0s")], true
+		}, []string{`0s 0-0/done {"reward":0.5}`, `250ms 0-0/done {"reward":0.5}`}, Tally{Played: 1}, ""},
 		{"the lease has ended", after(time.Hour, played), always(410), []string{"20s 0-0/heartbeat {}"}, Tally{Over: 1}, ""},
 		{"it has reported itself", after(0, Ending{How: Failed, Reason: "?"}), always(410),
 			[]string{`0s 0-0/fail {"reason":"?"}`}, Tally{Over: 1}, ""},

@@ -15,7 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-// hook is a webhook with one answer. A status of 0 breaks the connection, and -1 never answers.
+// hook is a webhook with one answer. A status of 0 breaks the connection, -1 never answers, and -2 is an address that
+// the configuration refuses.
 type hook struct {
 	status int
 	body   string
@@ -32,6 +33,8 @@ func (h *hook) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch h.status {
 	case 0:
 		return nil, errors.New("connect: connection refused by 10.0.0.9")
+	case -2:
+		return nil, rollout.Fail(rollout.Permanent, rollout.CodeEngineAddress, specurl.ErrDenied)
 	case -1:
 		<-req.Context().Done()
 		return nil, req.Context().Err()
@@ -71,6 +74,7 @@ func TestWebhook(t *testing.T) {
 		{"busy", hook{429, ``, "", ""}, 0, "", waits, "status 429"},
 		{"broken", hook{500, `secret`, "", ""}, 0, "", waits, "status 500"},
 		{"down", hook{0, ``, "", ""}, 0, "", waits, "no connection"},
+		{"not allowed", hook{-2, ``, "", ""}, 0, "", rollout.CodeEngineAddress, "engine_urls"},
 		{"silent", hook{-1, ``, "", ""}, 0, "", hangs, "no answer in 1m0s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
