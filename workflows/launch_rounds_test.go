@@ -5,12 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/millrace/millrace/activities"
-
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/run/runmachine"
@@ -78,7 +76,8 @@ func TestCancelWhileLaunchingIsAStop(t *testing.T) {
 	w.env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in workflows.GroupInput) (activities.GroupEnd, error) {
 		return activities.GroupEnd{Seq: in.Plan.Ref.Seq}, workflow.Sleep(ctx, time.Hour)
 	}, workflow.RegisterOptions{Name: "Group", DisableAlreadyRegisteredCheck: true})
-	w.env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(nil)
+	const anything = "mock.Anything" // as the environment's mocks have it
+	w.env.OnRequestCancelExternalWorkflow(anything, anything, anything).Return(nil)
 	w.env.SetOnChildWorkflowStartedListener(func(*workflow.Info, workflow.Context, converter.EncodedValues) {
 		w.env.CancelWorkflow()
 	})
