@@ -43,7 +43,8 @@ type Asked struct {
 	Model  string
 	Stream bool
 	usage  bool // the stream ends with what the call cost
-	tools  bool // what is said may call tools
+
+	offered []tool // what is said may call them
 }
 
 // Read reads the body of a call.

@@ -37,6 +37,6 @@ func (a *Asked) offer(tools []tool, must string) error {
 		}
 		names = append(names, t.Function.Name)
 	}
-	a.Tools, a.tools = encode(tools), true
+	a.Tools, a.offered = encode(tools), tools
 	return a.hold(names, must)
 }
