@@ -271,8 +271,8 @@ bench-watchers: build $(TEMPORAL) ## what 50 browsers and 200 idle streams cost 
 	  go test -C trials ./bench/serving -run TestWhatWatchersCost -count=1 -v -timeout 15m
 
 .PHONY: bench-programs
-bench-programs: build $(TEMPORAL) ## what a program's call costs beside the engine's own and nginx (apt-get install nginx-light), and 5,000 leases: three minutes
-	MILLRACE_CALLS=1 MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
+bench-programs: build $(TEMPORAL) ## what a program's call costs beside the engine's own, nginx (apt-get install nginx-light) and rLLM's gateway (GATEWAY=command), and 5,000 leases: three minutes
+	MILLRACE_CALLS=1 MILLRACE_GATEWAY=$(GATEWAY) MILLRACE_BINARY=$(abspath $(BIN))/millrace MILLRACE_TEMPORAL=$(TEMPORAL) \
 	  go test -C trials ./bench/serving -run TestWhatCallsOfProgramsCost -count=1 -v -timeout 15m
 
 .PHONY: bench-page

@@ -278,6 +278,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the API server (default: $MILLRACE_SERVER, else %(default)s); $MILLRACE_TOKEN is its token",
     )
     args = parser.parse_args(arguments)
+    if args.output.endswith(".parquet"):
+        parser.error("lines of JSON alone are written here; `millrace run export` writes Parquet")
     dicts = read_steps(Client(args.server, retry_for=10), args.run, args.steps, args.form)
     try:
         if args.output == "-":

@@ -43,7 +43,7 @@ type calling struct {
 }
 
 // TestWhatCallsOfProgramsCost measures what a program's call takes beside the same call of the engine, and beside one
-// through nginx where there is one, by turns; and what leases cost a server: `make bench-programs`.
+// through nginx and through rLLM's gateway where there are such, by turns; and what leases cost a server: `make bench-programs`.
 func TestWhatCallsOfProgramsCost(t *testing.T) {
 	if os.Getenv("MILLRACE_CALLS") == "" {
 		t.Skip("takes minutes; run it with `make bench-programs`")
@@ -94,9 +94,7 @@ func (c *calling) measureCalls() {
 	}
 	engine := c.Fleet()[0].URL + "/v1/completions"
 	ways := []way{{name: "direct", url: func(int) (string, string) { return engine, "" }}}
-	if url, processes := c.nginx(engine); url != "" {
-		ways = append(ways, way{name: "nginx", url: func(int) (string, string) { return url, "" }, processes: processes})
-	}
+	ways = append(ways, append(c.nginx(engine), c.gateway(engine)...)...)
 	ways = append(ways, way{name: "program", url: func(i int) (string, string) {
 		return games[i].URL + "/v1/completions", games[i].Key
 	}, processes: func() map[string]int {
@@ -210,19 +208,16 @@ func (c *calling) lease(run string) (game leased) {
 }
 
 // nginx starts one before the engine, if there is one to start.
-func (c *calling) nginx(engine string) (url string, processes func() map[string]int) {
+func (c *calling) nginx(engine string) []way {
 	binary, err := exec.LookPath("nginx")
 	if err != nil {
 		c.t.Log("without nginx; Debian has it: apt-get install nginx-light")
-		return "", nil
-	}
-	address, err := freeport.Address()
-	if err != nil {
-		c.t.Fatal(err)
+		return nil
 	}
 	dir := c.t.TempDir()
 	file := filepath.Join(dir, "nginx.conf")
 	host, path, _ := strings.Cut(strings.TrimPrefix(engine, "http://"), "/")
+	address := c.freeAddress()
 	if err := os.WriteFile(file, fmt.Appendf(nil, `daemon off; master_process off; pid %s/pid; error_log %[1]s/error;
 events { worker_connections 4096; }
 http {
@@ -237,7 +232,26 @@ http {
 `, dir, host, address), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(c.t.Context(), binary, "-c", file, "-e", filepath.Join(dir, "error"))
+	return c.proxied("nginx", func(int) string { return "http://" + address + "/" + path },
+		exec.CommandContext(c.t.Context(), binary, "-c", file, "-e", filepath.Join(dir, "error")))
+}
+
+// gateway starts rLLM's before the engine, which captures calls as Millrace does, if MILLRACE_GATEWAY is its command.
+func (c *calling) gateway(engine string) []way {
+	binary := os.Getenv("MILLRACE_GATEWAY")
+	if binary == "" {
+		return nil
+	}
+	address := c.freeAddress()
+	host, port, _ := strings.Cut(address, ":")
+	return c.proxied("gateway", func(caller int) string {
+		return fmt.Sprintf("http://%s/sessions/s%d/v1/completions", address, caller)
+	}, exec.CommandContext(c.t.Context(), binary, "--host", host, "--port", port, "--log-level", "error", "--db-path",
+		filepath.Join(c.t.TempDir(), "traces.db"), "--worker", strings.TrimSuffix(engine, "/completions")))
+}
+
+// proxied starts a process that passes calls on, and waits until it does.
+func (c *calling) proxied(name string, url func(caller int) string, cmd *exec.Cmd) []way {
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -246,16 +260,25 @@ http {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
-	url = "http://" + address + "/" + path
 	if err := retry.Within(c.t.Context(), 10*time.Second, 100*time.Millisecond, func(context.Context) error {
-		if status, answer := c.post(url, "", map[string]any{"prompt": "x"}); status != http.StatusOK {
-			return fmt.Errorf("nginx: %d %s", status, answer)
+		status, answer := c.post(url(0), "", map[string]any{"model": benchservice.Model, "prompt": "x"})
+		if status != http.StatusOK {
+			return fmt.Errorf("%s: %d %s", name, status, answer)
 		}
 		return nil
 	}); err != nil {
 		c.t.Fatal(err)
 	}
-	return url, func() map[string]int { return map[string]int{"nginx": cmd.Process.Pid} }
+	return []way{{name: name, url: func(caller int) (string, string) { return url(caller), "" },
+		processes: func() map[string]int { return map[string]int{name: cmd.Process.Pid} }}}
+}
+
+func (c *calling) freeAddress() string {
+	address, err := freeport.Address()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return address
 }
 
 // measureLeases opens many games by hand, without a worker, leases them all, and has a call wait in each.
