@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,11 @@ func (c *call) load() error {
 			"want to load the adapter in place, set 'load_inplace' to True.", in.Name)}
 	}
 	v, err := c.publish(in.Path)
+	if _, outside := c.status.Spec.Adapters.Clean(in.Path); rollout.Refused(err, rollout.Invalid) && (outside != nil ||
+		strings.Contains(err.Error(), missing)) {
+		return &fault{http.StatusNotFound, notFound, fmt.Sprintf("Loading lora %s failed: %s for %s: %v", in.Name, missing,
+			in.Path, err)}
+	}
 	if err != nil {
 		return err
 	}
@@ -67,6 +73,10 @@ func (c *call) load() error {
 	}
 	return c.say(fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", in.Name))
 }
+
+// missing is what vLLM says of a path at which there is nothing to load. To a client so is a path that the run does not
+// allow.
+const missing = "No adapter found"
 
 // turn is held by one publication of a run at a time.
 type turn struct {

@@ -345,10 +345,19 @@ func TestNames(t *testing.T) {
 	w.want(http.StatusOK, "GET", "/v1/models", "", `"id":"a"`, `"root":"/a/3"`, `"parent":"base-model"`, `"id":"b"`)
 	w.want(http.StatusOK, "POST", "/v1/unload_lora_adapter", `{"lora_name":"a"}`, "removed successfully")
 	w.want(http.StatusNotFound, "POST", "/v1/completions", `{"model":"a","prompt":"x"}`)
-	w.mu.Lock()
-	w.refuses = rollout.Refuse(rollout.Invalid, "no adapter there")
-	w.mu.Unlock()
-	w.want(http.StatusBadRequest, "POST", "/v1/load_lora_adapter", `{"lora_name":"c","lora_path":"/c"}`, "no adapter there")
+	for _, tt := range []struct {
+		path, why string
+		status    int
+	}{
+		{"/c", "its rank is too high", http.StatusBadRequest},
+		{"/c", "engine e1: No adapter found for /c", http.StatusNotFound},
+		{"c", "it is not absolute", http.StatusNotFound},
+	} {
+		w.mu.Lock()
+		w.refuses = rollout.Refuse(rollout.Invalid, "%s", tt.why)
+		w.mu.Unlock()
+		w.want(tt.status, "POST", "/v1/load_lora_adapter", `{"lora_name":"c","lora_path":"`+tt.path+`"}`, tt.why)
+	}
 	w.want(http.StatusNotFound, "POST", "/v1/completions", `{"model":"c","prompt":"x"}`)
 }
 
