@@ -24,9 +24,9 @@ type verdict struct {
 // ask has a webhook judge a game: it is sent the task, with the whole row, and the completion as "text". Nothing is
 // kept until the phase is saved, so a worker's death has it asked again; the answer that is saved counts, and no other.
 //
-// Failures: CodeEnvironmentUnavailable (no connection, 408, 429, 5xx), CodeEnvironmentHung (silent for
+// Failures: CodeEnvironmentUnavailable (no connection, 408, 429, 5xx but 500), CodeEnvironmentHung (silent for
 // webhookPatience), CodeEngineAddress (the configuration refuses the address), CodeResult (it gives no reward, and
-// would not if asked again).
+// would not if asked again; or 500, which an attempt of its own may cure: it may be this text that breaks it).
 func (p *played) ask(hook *specurl.Server) (v verdict, err error) {
 	if hook == nil {
 		return v, errors.New("prompts: a webhook is asked by workers alone")
@@ -47,19 +47,26 @@ func (p *played) ask(hook *specurl.Server) (v verdict, err error) {
 		return v, known
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		kind, code, err = rollout.Retryable, rollout.CodeEnvironmentHung, fmt.Errorf("no answer in %s", webhookPatience)
+	case errors.Is(err, errBroke):
+		kind = rollout.Retryable
 	case errors.As(err, &unheard), errors.Is(err, errLater):
 		kind, code = rollout.Retryable, rollout.CodeEnvironmentUnavailable
 	}
 	return v, rollout.Fail(kind, code, fmt.Errorf("webhook %s: %w", hook.URL, err))
 }
 
-// errLater is an answer that may be another one later.
-var errLater = errors.New("the game waits")
+// errLater is an answer that may be another one later; errBroke, one that may always be the same for this text.
+var (
+	errLater = errors.New("the game waits")
+	errBroke = errors.New("it fails over what it is sent")
+)
 
 // readVerdict reads a webhook's answer. The body of one that is none is not quoted: who may name a URL would read by it
 // what others serve.
 func readVerdict(status int, body []byte) (v verdict, err error) {
 	switch {
+	case status == http.StatusInternalServerError:
+		return v, fmt.Errorf("status %d: %w", status, errBroke)
 	case specurl.Waits(status):
 		return v, fmt.Errorf("status %d: %w", status, errLater)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
