@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/store/mailbox"
@@ -33,7 +34,7 @@ func TestProgramHearsThatItsGameIsGone(t *testing.T) {
 	f.want(f.do("POST", "/v1/runs", string(body)), 201)
 	lease := func(seq int) (path, key string) {
 		ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: rollout.GroupSeq(seq)}}
-		if _, err := box.Look(t.Context(), ref, []byte(`{}`)); err != nil {
+		if _, err := box.Look(t.Context(), external.Attempt{EpisodeRef: ref}, []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
 		var game api.LeasedGame

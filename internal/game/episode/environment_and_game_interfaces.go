@@ -85,8 +85,9 @@ type Seated interface {
 type Awaited interface {
 	Game
 	// Await returns before each phase, when it can be played or the game is over. taken is for how long the game was
-	// somebody's to go on with, which counts as the environment's time; it returns when more than left was taken.
-	Await(ctx context.Context, ref rollout.EpisodeRef, left time.Duration) (taken time.Duration, err error)
+	// somebody's to go on with, which counts as the environment's time; it returns when more than left was taken. It is
+	// refused as Fenced when a later attempt plays the game.
+	Await(ctx context.Context, ref rollout.EpisodeRef, attempt int, left time.Duration) (taken time.Duration, err error)
 	// Turns is how many of an agent's turns still belong to the game.
 	Turns(agent string) int
 	// Answered tells of each prompt, before Act, what it was answered, or with why that no engine accepts it. A prompt

@@ -153,7 +153,7 @@ func (p *Player) await(ctx context.Context, plan Plan, game Game, progress *roll
 		return nil
 	}
 	ep := &progress.Episode
-	taken, err := awaited.Await(ctx, plan.Ref, left(plan, ep))
+	taken, err := awaited.Await(ctx, plan.Ref, plan.Attempt, left(plan, ep))
 	ep.EnvSec += taken.Seconds()
 	if err == nil && !game.Done() && left(plan, ep) < 0 {
 		err = late(plan, ep)

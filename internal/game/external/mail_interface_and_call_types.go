@@ -11,7 +11,8 @@ import (
 // Mail is where programs put their calls, and find answers.
 type Mail interface {
 	// Look tells how a game stands, and offers it to programs. It is called again within LookEvery.
-	Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte) (Standing, error)
+	// From then on Look and Answer of earlier attempts are refused as Fenced: they may not know what has been saved.
+	Look(ctx context.Context, at Attempt, scenario []byte) (Standing, error)
 	// Await calls look with nil, and again whenever something may have changed, with how the game stands where that was
 	// told, and with nil at least every LookEvery.
 	Await(ctx context.Context, ref rollout.EpisodeRef, look func(told *Standing) (more bool, err error)) error
@@ -19,8 +20,13 @@ type Mail interface {
 	News(ref rollout.EpisodeRef, lease string, call Call, a Answer) rollout.News
 	// Answer answers a call, notes how many calls of its agent its program has had answered, and with an Ending that the
 	// game is over. It does nothing when another program has the game. It tells how the game stands then.
-	Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call Call, place int, a Answer, over *Ending) (
-		Standing, error)
+	Answer(ctx context.Context, at Attempt, lease string, call Call, place int, a Answer, over *Ending) (Standing, error)
+}
+
+// Attempt is one that plays a game.
+type Attempt struct {
+	rollout.EpisodeRef
+	Number int // later ones have higher ones
 }
 
 // LookEvery is the longest time between two looks of a game, and of a call that waits: it says that its program lives.

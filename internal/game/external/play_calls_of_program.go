@@ -30,7 +30,7 @@ type game struct {
 	cfg  *Config
 	mail Mail
 	played
-	ref     rollout.EpisodeRef
+	at      Attempt
 	asked   Standing          // when calls became prompts
 	pending map[string]Call   // that became prompts, by agent
 	got     map[string]Answer // what they were answered
@@ -45,14 +45,15 @@ var _ episode.Awaited = (*game)(nil)
 // A program that lost its lease is followed by another one, which begins at the start. It gets the answers that were
 // given before as long as it asks the same. What it asks otherwise begins anew from there: an agent's calls are those
 // that its present program has made, in the order in which they were answered.
-func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Duration) (taken time.Duration, err error) {
-	g.ref = ref
+func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, attempt int, left time.Duration) (taken time.Duration,
+	err error) {
+	g.at = Attempt{ref, attempt}
 	holder, last := "", int64(0)
 	err = g.mail.Await(ctx, ref, func(told *Standing) (more bool, err error) {
 		now := told
 		switch {
 		case told == nil:
-			now, err = g.stands(ctx, ref)
+			now, err = g.stands(ctx)
 		case told.Changes <= g.asked.Changes: // it was told before it was answered
 			return true, nil
 		}
@@ -65,10 +66,10 @@ func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Dura
 		holder, last = now.Lease, now.Now
 		if taken > left && left >= 0 && now.Over == nil {
 			late := &Ending{Failed: "the game has taken longer than timeouts.episode"}
-			_, err = g.mail.Answer(ctx, ref, now.Lease, Call{}, 0, Answer{}, late)
+			_, err = g.mail.Answer(ctx, g.at, now.Lease, Call{}, 0, Answer{}, late)
 			return false, err
 		}
-		err = g.take(ctx, ref, *now)
+		err = g.take(ctx, *now)
 		return err == nil && g.over == nil && len(g.pending) == 0, err
 	})
 	return taken, err
@@ -76,25 +77,25 @@ func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, left time.Dura
 
 // stands is how the game stands, after the calls of the phase before, which is saved, were answered to the program that
 // made them. If another has the game meanwhile, the mail does nothing.
-func (g *game) stands(ctx context.Context, ref rollout.EpisodeRef) (now *Standing, err error) {
+func (g *game) stands(ctx context.Context) (now *Standing, err error) {
 	asked := g.asked
 	for agent, a := range g.got {
 		call, place := g.pending[agent], asked.Places[agent]+1
 		call.Told = true
-		if g.asked, err = g.mail.Answer(ctx, ref, asked.Lease, call, place, a, nil); err != nil {
+		if g.asked, err = g.mail.Answer(ctx, g.at, asked.Lease, call, place, a, nil); err != nil {
 			return nil, err
 		}
 		now = &g.asked
 	}
 	g.pending, g.got = map[string]Call{}, map[string]Answer{}
 	if now == nil {
-		g.asked, err = g.mail.Look(ctx, ref, g.Scenario)
+		g.asked, err = g.mail.Look(ctx, g.at, g.Scenario)
 	}
 	return &g.asked, err
 }
 
 // take answers the calls that wait, or has them asked in the next phase.
-func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now Standing) (err error) {
+func (g *game) take(ctx context.Context, now Standing) (err error) {
 	for answered := true; answered; {
 		g.asked, g.pending = now, map[string]Call{}
 		if g.over = now.Over; g.over != nil {
@@ -102,7 +103,7 @@ func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now Standing) (
 		}
 		answered = false
 		for _, call := range now.Calls {
-			if now, answered, err = g.answer(ctx, ref, now, call); err != nil {
+			if now, answered, err = g.answer(ctx, now, call); err != nil {
 				return err
 			}
 			if answered {
@@ -114,9 +115,9 @@ func (g *game) take(ctx context.Context, ref rollout.EpisodeRef, now Standing) (
 }
 
 // answer answers a call, or has it asked in the next phase.
-func (g *game) answer(ctx context.Context, ref rollout.EpisodeRef, now Standing, call Call) (Standing, bool, error) {
+func (g *game) answer(ctx context.Context, now Standing, call Call) (Standing, bool, error) {
 	answer := func(place int, a Answer, over *Ending) (Standing, bool, error) {
-		then, err := g.mail.Answer(ctx, ref, now.Lease, call, place, a, over)
+		then, err := g.mail.Answer(ctx, g.at, now.Lease, call, place, a, over)
 		return then, true, err
 	}
 	if call.End != nil {
@@ -240,7 +241,7 @@ func (g *game) Act(map[string]string) (episode.Outcome, error) {
 	for agent, answer := range g.got {
 		call := g.pending[agent]
 		g.Calls[agent] = append(g.Calls[agent], answered{call.Hash, call.Policy, answer})
-		news = append(news, g.mail.News(g.ref, g.asked.Lease, call, answer))
+		news = append(news, g.mail.News(g.at.EpisodeRef, g.asked.Lease, call, answer))
 	}
 	return episode.Outcome{Counts: map[string]int64{"calls": int64(len(g.got))}, News: news}, nil
 }

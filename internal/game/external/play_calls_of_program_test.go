@@ -17,7 +17,7 @@ type told struct {
 	answered []string
 }
 
-func (m *told) Look(context.Context, rollout.EpisodeRef, []byte) (Standing, error) {
+func (m *told) Look(context.Context, Attempt, []byte) (Standing, error) {
 	return m.stands, nil
 }
 
@@ -34,7 +34,7 @@ func (m *told) Await(_ context.Context, _ rollout.EpisodeRef, look func(*Standin
 
 func (m *told) News(rollout.EpisodeRef, string, Call, Answer) rollout.News { return rollout.News{} }
 
-func (m *told) Answer(_ context.Context, _ rollout.EpisodeRef, _ string, call Call, _ int, _ Answer, _ *Ending) (
+func (m *told) Answer(_ context.Context, _ Attempt, _ string, call Call, _ int, _ Answer, _ *Ending) (
 	Standing, error) {
 	m.answered = append(m.answered, call.Hash)
 	m.stands.Changes++
@@ -74,7 +74,7 @@ func TestWhatIsToldLate(t *testing.T) {
 			mail := &told{stands: *tt.looks, tells: tt.tells}
 			g := &game{cfg: &cfg, mail: mail, asked: Standing{Changes: 3}}
 			g.Calls = map[string][]answered{"a": {{Hash: "y"}}}
-			_, err := g.Await(t.Context(), rollout.EpisodeRef{}, time.Hour)
+			_, err := g.Await(t.Context(), rollout.EpisodeRef{}, 1, time.Hour)
 			if tt.asked == "" != errors.Is(err, errSilent) {
 				t.Fatalf("Await = %v", err)
 			}

@@ -1,6 +1,6 @@
 -- A program leases a game. KEYS: open, seen. ARGV: lease, for how long in ms, after how many ms unseen a game is not
--- offered, what leads the key of a game, how long it is kept in ms. Answers name, scenario, how often it was leased; nil:
--- none is open.
+-- offered, what leads the key of a game, how long it is kept in ms. Answers name, scenario, how often it was leased;
+-- nil: none is open.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)) do

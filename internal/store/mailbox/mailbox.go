@@ -96,9 +96,10 @@ func ReadName(run rollout.RunName, name string) (rollout.EpisodeRef, error) {
 func (b *Box) channel() string { return b.prefix + ":mail" }
 
 // Look is what a game's worker does.
-func (b *Box) Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte) (external.Standing, error) {
-	text, err := lookScript.Run(ctx, b.rdb, b.keys(ref), member(ref), kept.Milliseconds(), scenario, b.channel(),
-		string(ref.Run), b.own).Text()
+func (b *Box) Look(ctx context.Context, at external.Attempt, scenario []byte) (external.Standing, error) {
+	ref := at.EpisodeRef
+	text, err := lookScript.Run(ctx, b.rdb, b.keys(ref), member(ref), at.Number, kept.Milliseconds(), scenario,
+		b.channel(), string(ref.Run), b.own).Text()
 	if err != nil {
 		return external.Standing{}, trouble("look for calls", err)
 	}
@@ -107,16 +108,16 @@ func (b *Box) Look(ctx context.Context, ref rollout.EpisodeRef, scenario []byte)
 
 // standing reads what standing.lua writes.
 func standing(ref rollout.EpisodeRef, text string) (s external.Standing, err error) {
-	var stands struct {
-		Now, Ends int64
-		Fields    []string
+	if text == "" {
+		return s, rollout.Refuse(rollout.Fenced, "mail of %s: a later attempt plays the game", ref)
 	}
-	if err := json.Unmarshal([]byte(text), &stands); err != nil {
+	var fields []string
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
 		return s, fmt.Errorf("mail of %s: %w", ref, err)
 	}
-	s = external.Standing{Now: stands.Now, Leased: stands.Ends > stands.Now, Places: map[string]int{}}
+	s.Places = map[string]int{}
 	order, from := map[string]int{}, map[string]string{}
-	for f := range slices.Chunk(stands.Fields, 2) {
+	for f := range slices.Chunk(fields, 2) {
 		if err := take(&s, f[0], f[1], order, from); err != nil {
 			return s, fmt.Errorf("mail of %s: %s: %w", ref, f[0], err)
 		}
@@ -132,6 +133,10 @@ func standing(ref rollout.EpisodeRef, text string) (s external.Standing, err err
 func take(s *external.Standing, name, value string, order map[string]int, from map[string]string) (err error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
+	case "now":
+		s.Now, err = strconv.ParseInt(value, 10, 64)
+	case "held":
+		s.Leased = value != ""
 	case "lease":
 		s.Lease = value
 	case "changes":
@@ -161,8 +166,9 @@ func (b *Box) News(ref rollout.EpisodeRef, lease string, call external.Call, a e
 }
 
 // Answer is what a game's worker does with a call.
-func (b *Box) Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, call external.Call, place int,
+func (b *Box) Answer(ctx context.Context, at external.Attempt, lease string, call external.Call, place int,
 	a external.Answer, over *external.Ending) (s external.Standing, err error) {
+	ref := at.EpisodeRef
 	text, err := json.Marshal(a)
 	if err != nil {
 		return s, err
@@ -178,8 +184,8 @@ func (b *Box) Answer(ctx context.Context, ref rollout.EpisodeRef, lease string, 
 		told = call.From
 	}
 	keys := append(b.keys(ref), b.answerKey(ref, lease, call.ID()))
-	stands, err := answerScript.Run(ctx, b.rdb, keys, member(ref), lease, "call:"+call.ID(), "at:"+call.Agent, place, text,
-		keepAnswer.Milliseconds(), ending, b.channel(), "from:"+call.ID(), told).Text()
+	stands, err := answerScript.Run(ctx, b.rdb, keys, member(ref), at.Number, lease, "call:"+call.ID(),
+		"at:"+call.Agent, place, text, keepAnswer.Milliseconds(), ending, b.channel(), "from:"+call.ID(), told).Text()
 	if err != nil {
 		return s, trouble("answer a call", err)
 	}

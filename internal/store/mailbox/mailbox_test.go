@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,23 +18,31 @@ import (
 	"github.com/millrace/millrace/internal/game/external"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/store/mailbox"
+	"github.com/millrace/millrace/internal/store/redistest"
 )
 
 // played is a game, as its worker has it, and the programs that play it.
 type played struct {
 	t    *testing.T
-	rdb  *redis.Client
+	rdb  redis.UniversalClient
 	box  *mailbox.Box
 	ref  rollout.EpisodeRef
 	game episode.Awaited
+	at   int // attempt
 	made int // answers of engines
 }
 
-func begun(t *testing.T, maxCalls int) *played {
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+
+// servers are those on which games are played: their Lua differs.
+var servers = map[string]func(t testing.TB) redis.UniversalClient{
+	"miniredis": func(t testing.TB) redis.UniversalClient { return redistest.Client(t, miniredis.RunT(t).Addr(), 0) },
+	"redis":     redistest.Real,
+}
+
+func begun(t *testing.T, rdb redis.UniversalClient, maxCalls int) *played {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	p := &played{t: t, rdb: rdb, box: mailbox.New(rdb, ""),
+	p := &played{t: t, rdb: rdb, box: mailbox.New(rdb, ""), at: 1,
 		ref: rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}}}
 	env, err := external.FromOptions(fmt.Appendf(nil, `{"agents": ["a", "b"], "max_calls": %d}`, maxCalls))
 	p.ok(err)
@@ -41,7 +50,7 @@ func begun(t *testing.T, maxCalls int) *played {
 	game, err := env.Start([]byte(`{"seed": 7}`), 1, 0)
 	p.ok(err)
 	p.game = game.(episode.Awaited)
-	_, err = p.box.Look(t.Context(), p.ref, []byte(`{"seed": 7}`))
+	_, err = p.box.Look(t.Context(), external.Attempt{EpisodeRef: p.ref}, []byte(`{"seed": 7}`))
 	p.ok(err)
 	return p
 }
@@ -102,7 +111,7 @@ func (p *played) phase() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := p.game.Await(ctx, p.ref, time.Hour); errors.Is(err, context.DeadlineExceeded) {
+	if _, err := p.game.Await(ctx, p.ref, p.at, time.Hour); errors.Is(err, context.DeadlineExceeded) {
 		return
 	} else {
 		p.ok(err)
@@ -133,6 +142,7 @@ func (p *played) resume() {
 	game, err := env.Resume(saved)
 	p.ok(err)
 	p.game = game.(episode.Awaited)
+	p.at++
 }
 
 func (p *played) want(got, want string) {
@@ -209,7 +219,8 @@ func TestGames(t *testing.T) {
 			p.call("one", "a", "x")
 			p.call("one", "a", "y")
 			late := external.Call{Agent: "a", Hash: "x"}
-			_, err := p.box.Answer(p.t.Context(), p.ref, "one", late, 1, external.Answer{Text: "x 1"}, nil)
+			at := external.Attempt{EpisodeRef: p.ref, Number: p.at}
+			_, err := p.box.Answer(p.t.Context(), at, "one", late, 1, external.Answer{Text: "x 1"}, nil)
 			p.ok(err)
 			p.want(p.call("one", "a", "z"), "z 3")
 			p.call("one", "b", "x")
@@ -239,6 +250,28 @@ func TestGames(t *testing.T) {
 				p.t.Errorf("the game has %d turns, want both", got)
 			}
 		},
+		"an attempt that a later one has overtaken answers nothing": func(p *played) {
+			p.lease("one")
+			slow, attempt := p.game, p.at
+			p.resume()
+			p.call("one", "a", "x")
+			_, err := p.box.Post(p.t.Context(), p.ref, "one", external.Call{Hash: "end", End: &external.Ending{Rewards: both}})
+			p.ok(err)
+			if _, err := slow.Await(p.t.Context(), p.ref, attempt, time.Hour); !rollout.Refused(err, rollout.Fenced) {
+				p.t.Errorf("the overtaken attempt goes on: %v", err)
+			}
+		},
+		"a mail that Redis has lost is empty": func(p *played) {
+			p.lease("one")
+			_, err := p.box.Post(p.t.Context(), p.ref, "one", external.Call{Agent: "a", Hash: "x", Prompt: "x"})
+			p.ok(err)
+			p.phase()
+			p.ok(p.rdb.FlushDB(p.t.Context()).Err())
+			p.phase() // what was told is answered to nobody
+			p.phase() // and the game is offered again
+			p.lease("two")
+			p.want(p.call("two", "a", "x"), "x 1")
+		},
 		"a worker that goes on from the checkpoint answers as the one before": func(p *played) {
 			p.lease("one")
 			p.call("one", "a", "x")
@@ -248,20 +281,22 @@ func TestGames(t *testing.T) {
 			p.want(p.call("two", "a", "y"), "y 2")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			play(begun(t, 3))
-		})
+		for server, client := range servers {
+			t.Run(name+" on "+server, func(t *testing.T) {
+				t.Parallel()
+				play(begun(t, client(t), 3))
+			})
+		}
 	}
 }
 
-// Between two processes a call is posted once, and looked for not at all: calls and answers are told to who waits.
+// Between two processes a call is posted once, and looked for not at all: calls and answers are told to who waits, also
+// what was answered to a program before.
 func TestCallsAndAnswersAreTold(t *testing.T) {
 	t.Parallel()
 	const calls = 20
-	p := begun(t, calls)
+	p := begun(t, redistest.Real(t), calls)
 	server := mailbox.New(p.rdb, "")
-	p.lease("one")
 	ctx, stop := context.WithCancel(t.Context())
 	var worker sync.WaitGroup
 	worker.Go(func() {
@@ -270,18 +305,23 @@ func TestCallsAndAnswersAreTold(t *testing.T) {
 		}
 	})
 	posts := 0
-	for i := range calls {
+	for i := range 2 * calls {
+		lease := fmt.Sprint(i / calls)
+		if i%calls == 0 {
+			p.lease(lease)
+		}
+		i %= calls
 		call := external.Call{Agent: "a", Hash: fmt.Sprint(i), Prompt: fmt.Sprint("question ", i)}
-		answer, err := server.AwaitAnswer(ctx, p.ref, "one", call, func() (*external.Answer, error) {
+		answer, err := server.AwaitAnswer(ctx, p.ref, lease, call, func() (*external.Answer, error) {
 			posts++
-			return server.Post(ctx, p.ref, "one", call)
+			return server.Post(ctx, p.ref, lease, call)
 		})
 		p.ok(err)
 		p.want(answer.Text, fmt.Sprintf("question %d %d", i, i+1))
 	}
 	stop()
 	worker.Wait()
-	if posts >= 2*calls { // each is posted again after LookEvery, on a machine that is so slow
-		t.Errorf("%d calls were posted %d times", calls, posts)
+	if posts >= 3*calls { // each is posted again after LookEvery, on a machine that is so slow
+		t.Errorf("%d calls were posted %d times", 2*calls, posts)
 	}
 }

@@ -293,7 +293,7 @@ func (c *calling) measureLeases() {
 	look := func() {
 		for i := range openLeases {
 			ref := rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: spec.Name, Seq: rollout.GroupSeq(i)}}
-			if _, err := box.Look(ctx, ref, []byte(`{"seed": 1}`)); err != nil && ctx.Err() == nil {
+			if _, err := box.Look(ctx, external.Attempt{EpisodeRef: ref}, []byte(`{"seed": 1}`)); err != nil && ctx.Err() == nil {
 				c.t.Error(err)
 			}
 		}
