@@ -250,6 +250,18 @@ func TestGames(t *testing.T) {
 				p.t.Errorf("the game has %d turns, want both", got)
 			}
 		},
+		"calls have the order in which they were made, also by servers of the version before": func(p *played) {
+			p.lease("one")
+			_, err := p.box.Post(p.t.Context(), p.ref, "one", external.Call{Agent: "a", Hash: "x", Prompt: "x"})
+			p.ok(err)
+			p.phase()
+			p.resume()
+			game := "millrace:{demo}:external:game:3-0"
+			p.ok(p.rdb.HSet(p.t.Context(), game, "call:a/y", fmt.Sprint(p.rdb.HIncrBy(p.t.Context(), game, "posted", 1).Val(),
+				` {"agent": "a", "hash": "y", "prompt": "y"}`)).Err())
+			p.want(p.call("one", "a", "y"), "y 2")
+			p.want(p.call("one", "a", "x"), "x 1")
+		},
 		"an attempt that a later one has overtaken answers nothing": func(p *played) {
 			p.lease("one")
 			slow, attempt := p.game, p.at

@@ -18,7 +18,8 @@ redis.call('PEXPIRE', KEYS[3], ARGV[6])
 if ARGV[4] ~= '' then
   redis.call('HSET', KEYS[3], ARGV[9], ARGV[10])
   if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 0 then
-    redis.call('HSET', KEYS[3], ARGV[3], redis.call('HINCRBY', KEYS[3], 'changes', 1) .. ' ' .. ARGV[4])
+    redis.call('HINCRBY', KEYS[3], 'changes', 1)
+    redis.call('HSET', KEYS[3], ARGV[3], redis.call('HINCRBY', KEYS[3], 'posted', 1) .. ' ' .. ARGV[4])
     redis.call('PUBLISH', redis.call('HGET', KEYS[3], 'worker') or ARGV[7],
       ARGV[8] .. '\n' .. standing(KEYS[1], KEYS[3], ARGV[1], now))
   end
