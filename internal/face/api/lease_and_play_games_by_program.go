@@ -443,6 +443,7 @@ func (c *programCall) await(ref rollout.EpisodeRef, lease string, call external.
 	began := time.Now()
 	return c.s.deps.Mail.AwaitAnswer(ctx, ref, lease, call, func() (*external.Answer, error) {
 		answer, err := c.post(ctx, ref, lease, call)
+		call.Posted = true // or it is not known there, and sent whole again
 		if errors.Is(err, mailbox.ErrAbsent) && time.Since(began) < absentPatience {
 			return nil, nil
 		}

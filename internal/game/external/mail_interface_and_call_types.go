@@ -58,6 +58,7 @@ type Call struct {
 	Stop   []string           `json:"stop,omitempty"`
 	Policy string             `json:"policy,omitempty"` // that must answer; empty: the learner
 	End    *Ending            `json:"end,omitempty"`    // the game is over: it is the last call
+	Posted bool               `json:"-"`                // it was before: it is sent whole where the mail has lost it
 	From   string             `json:"-"`                // channel of who posted it
 	Told   bool               `json:"-"`                // News of its answer are told
 }

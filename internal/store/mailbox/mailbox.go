@@ -260,7 +260,7 @@ func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, ca
 	error) {
 	var text []byte
 	hash := ""
-	if call.Hash != "" {
+	if call.Hash != "" && !call.Posted {
 		text, _ = json.Marshal(call) // it was made of JSON
 	}
 	if call.End != nil {
@@ -288,6 +288,11 @@ func (b *Box) Post(ctx context.Context, ref rollout.EpisodeRef, lease string, ca
 		return nil, fmt.Errorf("%w%s", ErrOver, because(over.Failed))
 	case "absent":
 		return nil, ErrAbsent
+	case "unknown":
+		if call.Posted {
+			call.Posted = false
+			return b.Post(ctx, ref, lease, call)
+		}
 	case "answer":
 		var a external.Answer
 		err := json.Unmarshal([]byte(more), &a)

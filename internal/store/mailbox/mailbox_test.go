@@ -237,6 +237,20 @@ func TestGames(t *testing.T) {
 			p.want(p.call("one", "a", "more"), "max_calls")
 			p.want(p.call("one", "a", "z"), "z 3")
 		},
+		"a call that the mail has lost is sent whole again": func(p *played) {
+			p.lease("one")
+			call := external.Call{Agent: "a", Hash: "x", Prompt: "x"}
+			post := func() {
+				_, err := p.box.Post(p.t.Context(), p.ref, "one", call)
+				p.ok(err)
+			}
+			post()
+			p.ok(p.rdb.HDel(p.t.Context(), "millrace:{demo}:external:game:3-0", "call:a/x").Err())
+			call.Posted = true
+			post()
+			post()
+			p.want(p.post("one", call), "x 1")
+		},
 		"an answer of which the program was told before the worker died is part of the game": func(p *played) {
 			p.lease("one")
 			_, err := p.box.Post(p.t.Context(), p.ref, "one", external.Call{Agent: "a", Hash: "x", Prompt: "x"})
