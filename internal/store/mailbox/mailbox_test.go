@@ -283,7 +283,9 @@ func TestGames(t *testing.T) {
 			p.call("one", "a", "x")
 			_, err := p.box.Post(p.t.Context(), p.ref, "one", external.Call{Hash: "end", End: &external.Ending{Rewards: both}})
 			p.ok(err)
-			if _, err := slow.Await(p.t.Context(), p.ref, attempt, time.Hour); !rollout.Refused(err, rollout.Fenced) {
+			ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := slow.Await(ctx, p.ref, attempt, time.Hour); !rollout.Refused(err, rollout.Fenced) {
 				p.t.Errorf("the overtaken attempt goes on: %v", err)
 			}
 		},

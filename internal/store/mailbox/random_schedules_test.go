@@ -19,7 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 )
 
-const lease = 3 * time.Second
+const ttl = 3 * time.Second // of leases
 
 var ref = rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: "demo", Seq: 3}}
 
@@ -59,7 +59,7 @@ func (w *world) pause() {
 		case chance == 1 && w.steps < wild && w.playing < 4:
 			w.play() // a later attempt, of which this one does not know
 		case chance < 4 && w.steps < wild || len(w.programs) == 0 || w.programs[len(w.programs)-1].ended:
-			w.pass(lease) // the program before was silent for as long
+			w.pass(ttl) // the program before was silent for as long
 			w.lease()
 		case chance == 4 && w.steps < wild:
 			w.programs[w.IntN(len(w.programs))].next()
@@ -200,7 +200,7 @@ type program struct {
 
 func (w *world) lease() {
 	p := &program{world: w, lease: fmt.Sprint(len(w.programs)), after: map[string]int{}, heard: map[string]heard{}}
-	if got, err := w.servers[0].Lease(w.Context(), ref.Run, p.lease, lease); got != nil {
+	if got, err := w.servers[0].Lease(w.Context(), ref.Run, p.lease, ttl); got != nil {
 		w.programs = append(w.programs, p)
 	} else {
 		w.ok(err)
@@ -210,7 +210,7 @@ func (w *world) lease() {
 // next is a step: the program asks the next, or sends one of its calls again, by either server.
 func (p *program) next() {
 	n := len(p.asked)
-	switch agent := []string{"a", "b"}[p.IntN(2)]; {
+	switch agent := []string{"a", "b"}[n%2]; {
 	case n > 8:
 	case n == 8 && len(p.heard) == n:
 		p.asked = append(p.asked, external.Call{Hash: p.lease, End: &external.Ending{Hash: p.lease,
@@ -263,34 +263,38 @@ func TestRandomSchedules(t *testing.T) {
 			for w.final == nil {
 				w.play()
 			}
-			checkpoint, err := w.final.Checkpoint()
-			w.ok(err)
-			var game struct {
-				Calls map[string][]struct {
-					Hash   string
-					Answer external.Answer
-				}
-			}
-			w.ok(json.Unmarshal(checkpoint, &game))
-			last := w.programs[len(w.programs)-1]
-			turns := 0
-			for agent, calls := range game.Calls {
-				turns += len(calls)
-				for i, c := range calls {
-					id := agent + "/" + c.Hash
-					if got := last.heard[id].text; got != c.Answer.Text {
-						t.Errorf("%s is %q in the game, and its program was answered %q", id, c.Answer.Text, got)
-					}
-					for _, later := range calls[i:] {
-						if last.heard[agent+"/"+later.Hash].at <= last.after[id] {
-							t.Errorf("%s comes before %s, which was answered when it was asked", id, later.Hash)
-						}
-					}
-				}
-			}
-			if turns != len(last.heard) {
-				t.Errorf("the game has %d turns, and its program was answered %d calls", turns, len(last.heard))
-			}
+			w.judge(w.programs[len(w.programs)-1])
 		})
+	}
+}
+
+// judge compares the game with what its last program was answered.
+func (w *world) judge(last *program) {
+	checkpoint, err := w.final.Checkpoint()
+	w.ok(err)
+	var game struct {
+		Calls map[string][]struct {
+			Hash   string
+			Answer external.Answer
+		}
+	}
+	w.ok(json.Unmarshal(checkpoint, &game))
+	turns := 0
+	for agent, calls := range game.Calls {
+		turns += len(calls)
+		for i, c := range calls {
+			id := agent + "/" + c.Hash
+			if got := last.heard[id].text; got != c.Answer.Text {
+				w.Errorf("%s is %q in the game, and its program was answered %q", id, c.Answer.Text, got)
+			}
+			for _, later := range calls[i:] {
+				if last.heard[agent+"/"+later.Hash].at <= last.after[id] {
+					w.Errorf("%s comes before %s, which was answered when it was asked", id, later.Hash)
+				}
+			}
+		}
+	}
+	if turns != len(last.heard) {
+		w.Errorf("the game has %d turns, and its program was answered %d calls", turns, len(last.heard))
 	}
 }
