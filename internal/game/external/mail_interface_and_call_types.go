@@ -37,13 +37,13 @@ const leastLease = 3 * time.Second
 
 // Standing is how a game stands in the mail.
 type Standing struct {
-	Now     int64          // of the mail's clock, in ms
-	Changes int64          // how often it has changed
-	Lease   string         // of the program that has the game, or had it last
-	Leased  bool           // it has the game
-	Places  map[string]int // how many of each agent's calls it has had answered
-	Calls   []Call         // that wait, the oldest first
-	Over    *Ending
+	Now    int64          // of the mail's clock, in ms
+	Posted int64          // how many calls were: what is told of an earlier one is older
+	Lease  string         // of the program that has the game, or had it last
+	Leased bool           // it has the game
+	Places map[string]int // how many of each agent's calls it has had answered
+	Calls  []Call         // that wait, the oldest first
+	Over   *Ending
 }
 
 // Call is a call of a program.

@@ -54,7 +54,7 @@ func (g *game) Await(ctx context.Context, ref rollout.EpisodeRef, attempt int, l
 		switch {
 		case told == nil:
 			now, err = g.stands(ctx)
-		case told.Changes <= g.asked.Changes: // it was told before it was answered
+		case told.Posted <= g.asked.Posted: // the game was seen since
 			return true, nil
 		}
 		if err != nil {

@@ -6,7 +6,6 @@ if overtaken(KEYS[3], ARGV[2]) then return '' end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if redis.call('HGET', KEYS[3], 'lease') == ARGV[3] then
-  redis.call('HINCRBY', KEYS[3], 'changes', 1)
   redis.call('HDEL', KEYS[3], ARGV[4])
   redis.call('SET', KEYS[4], ARGV[7], 'PX', ARGV[8])
   if tonumber(ARGV[6]) > tonumber(redis.call('HGET', KEYS[3], ARGV[5]) or '-1') then

@@ -16,7 +16,6 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT',
     redis.call('ZADD', KEYS[1], now + ARGV[2], name)
     redis.call('ZADD', KEYS[2], now, 'program')
     redis.call('HSET', game, 'lease', ARGV[1], 'for', ARGV[2])
-    redis.call('HINCRBY', game, 'changes', 1)
     redis.call('PEXPIRE', game, ARGV[5])
     return {name, redis.call('HGET', game, 'scenario') or '{}', redis.call('HINCRBY', game, 'leased', 1)}
   end

@@ -139,8 +139,8 @@ func take(s *external.Standing, name, value string, order map[string]int, from m
 		s.Leased = value != ""
 	case "lease":
 		s.Lease = value
-	case "changes":
-		s.Changes, err = strconv.ParseInt(value, 10, 64)
+	case "posted":
+		s.Posted, err = strconv.ParseInt(value, 10, 64)
 	case "over":
 		err = json.Unmarshal([]byte(value), &s.Over)
 	case "at":

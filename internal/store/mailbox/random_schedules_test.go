@@ -221,6 +221,7 @@ func (p *program) next() {
 		p.after[agent+"/"+text] = len(p.heard)
 	}
 	call := p.asked[max(p.IntN(len(p.asked)), p.IntN(len(p.asked)), p.IntN(len(p.asked)))]
+	call.Posted = p.IntN(2) == 0 // it may say so, and the mail have lost it
 	id, server, a := call.ID(), p.servers[p.IntN(2)], &external.Answer{}
 	if told := p.hear(server, server.answerKey(ref, p.lease, id)); told != "" {
 		p.ok(json.Unmarshal([]byte(told), a))
