@@ -87,15 +87,8 @@ func (j *Journal) whole(kind recordKind, packed []byte) error {
 }
 
 func (j *Journal) answer(r *reader, number uint64) {
-	a := JournalAnswer{Agent: r.name(), Key: string(r.bytes())}
-	c := &a.Completion
-	c.Text = string(r.bytes())
-	c.FinishReason = r.name()
-	c.Model = r.name()
-	c.CachedTokens = int(r.int())
-	c.Engine = rollout.EngineID(r.name())
-	c.Timing = r.timing()
-	c.PromptTokenIDs, c.TokenIDs, c.Logprobs = j.turnTokens(r, a.Agent)
+	var a JournalAnswer
+	j.state.prompts.answer(codec{r: r}, &a)
 	j.state.answers = append(j.state.answers, numberedAnswer{number, a})
 	at := slices.IndexFunc(j.Answers, func(of JournalAnswer) bool { return of.Agent == a.Agent })
 	if at < 0 {
@@ -105,20 +98,9 @@ func (j *Journal) answer(r *reader, number uint64) {
 	}
 }
 
-func (j *Journal) turnTokens(r *reader, agent string) (prompt, tokens []int32, probs []float32) {
-	r.history = j.state.prompts.history(agent)
-	prompt = r.prompt()
-	if sum := r.uint(); r.err == nil && sum != uint64(promptSum(prompt)) {
-		r.fail("prompt that is not what was written")
-	}
-	tokens, probs = r.completion()
-	j.state.prompts.add(agent, prompt)
-	return prompt, tokens, probs
-}
-
 func (j *Journal) phase(ref rollout.EpisodeRef, r *reader, number uint64) {
 	c := rollout.Checkpoint{PhaseIndex: int(r.int())}
-	c.Episode = r.episodeHead()
+	codec{r: r}.episodeHead(&c.Episode)
 	c.Episode.Trajectories = j.trajectories()
 	c.Game = j.gameSince(r)
 	for range r.count(minJournalTurn) {
@@ -170,16 +152,9 @@ func (j *Journal) turn(r *reader, agent string, number uint64) (t rollout.Turn) 
 		t.PromptTokenIDs, t.TokenIDs, t.Logprobs = c.PromptTokenIDs, c.TokenIDs, c.Logprobs
 		t.Timing = c.Timing
 	} else {
-		t.Engine = rollout.EngineID(r.name())
-		t.FinishReason = r.name()
-		t.Text = string(r.bytes())
-		t.Timing = r.timing()
-		t.PromptTokenIDs, t.TokenIDs, t.Logprobs = j.turnTokens(r, agent)
+		j.state.prompts.answered(codec{r: r}, agent, &t)
 	}
-	t.Phase = r.name()
-	t.PolicyVersion = rollout.PolicyVersion(r.int())
-	t.Reward = r.float()
-	t.Constraint = r.constraint()
+	codec{r: r}.decided(&t)
 	return t
 }
 
@@ -199,7 +174,8 @@ func trajectoryOf(e *rollout.Episode, ref rollout.EpisodeRef, agent string) *rol
 const minEnd = 18
 
 func (j *Journal) end(ref rollout.EpisodeRef, r *reader) {
-	e := r.episodeHead()
+	var e rollout.Episode
+	codec{r: r}.episodeHead(&e)
 	e.Trajectories = slices.Clone(j.trajectories())
 	for range r.count(minEnd) {
 		t := trajectoryOf(&e, ref, r.name())

@@ -90,7 +90,7 @@ func (w *JournalWriter) Forget() {
 func (w *JournalWriter) Answer(a JournalAnswer) []byte {
 	var out writer
 	w.begin(&out)
-	w.answer(&out, &a)
+	w.state.prompts.answer(codec{w: &out}, &a)
 	w.state.answers = append(w.state.answers, numberedAnswer{w.state.next, a})
 	w.state.next++
 	return sealRecord(recordAnswer, &out)
@@ -103,26 +103,47 @@ func (w *JournalWriter) begin(out *writer) {
 	w.alone = false
 }
 
-func (w *JournalWriter) answer(out *writer, a *JournalAnswer) {
-	out.name(a.Agent)
-	out.bytes([]byte(a.Key))
-	c := &a.Completion
-	out.bytes([]byte(c.Text))
-	out.name(c.FinishReason)
-	out.name(c.Model)
-	out.int(int64(c.CachedTokens))
-	out.name(string(c.Engine))
-	out.timing(&c.Timing)
-	w.turnTokens(out, a.Agent, c.PromptTokenIDs, c.TokenIDs, c.Logprobs)
+func (p *journalPrompts) answer(c codec, a *JournalAnswer) {
+	name(c, &a.Agent)
+	text(c, &a.Key)
+	of := &a.Completion
+	text(c, &of.Text)
+	name(c, &of.FinishReason)
+	name(c, &of.Model)
+	integer(c, &of.CachedTokens)
+	name(c, &of.Engine)
+	c.timing(&of.Timing)
+	p.turnTokens(c, a.Agent, &of.PromptTokenIDs, &of.TokenIDs, &of.Logprobs)
 }
 
-// turnTokens writes an agent's prompt and answer.
-func (w *JournalWriter) turnTokens(out *writer, agent string, prompt, tokens []int32, probs []float32) {
-	out.history = w.state.prompts.history(agent)
-	out.prompt(prompt)
-	out.uint(uint64(promptSum(prompt)))
-	out.completion(tokens, probs)
-	w.state.prompts.add(agent, prompt)
+// turnTokens is an agent's prompt, with its checksum, and answer.
+func (p *journalPrompts) turnTokens(c codec, agent string, prompt, tokens *[]int32, probs *[]float32) {
+	*c.history() = p.history(agent)
+	c.prompt(prompt)
+	sum := uint64(promptSum(*prompt))
+	want := sum
+	if c.uint(&sum); c.r != nil && c.r.err == nil && sum != want {
+		c.r.fail("prompt that is not what was written")
+	}
+	c.completion(tokens, probs)
+	p.add(agent, *prompt)
+}
+
+// answered is what a turn has of its answer, where it is not told by the answer's number.
+func (p *journalPrompts) answered(c codec, agent string, t *rollout.Turn) {
+	name(c, &t.Engine)
+	name(c, &t.FinishReason)
+	text(c, &t.Text)
+	c.timing(&t.Timing)
+	p.turnTokens(c, agent, &t.PromptTokenIDs, &t.TokenIDs, &t.Logprobs)
+}
+
+// decided is what a turn has beside its answer.
+func (c codec) decided(t *rollout.Turn) {
+	name(c, &t.Phase)
+	integer(c, &t.PolicyVersion)
+	c.float(&t.Reward)
+	c.constraint(&t.Constraint)
 }
 
 // promptSum is a checksum of a prompt.
@@ -172,7 +193,7 @@ func (w *JournalWriter) Phase(c *rollout.Checkpoint) []byte {
 	var out writer
 	w.begin(&out)
 	out.int(int64(c.PhaseIndex))
-	out.episodeHead(&c.Episode)
+	codec{w: &out}.episodeHead(&c.Episode)
 	w.gameSince(&out, c.Game)
 	count := 0
 	for i := range c.Episode.Trajectories {
@@ -263,16 +284,9 @@ func (w *JournalWriter) turn(out *writer, agent string, t *rollout.Turn) {
 	if at >= 0 {
 		out.uint(w.state.next - w.state.answers[at].number)
 	} else {
-		out.name(string(t.Engine))
-		out.name(t.FinishReason)
-		out.bytes([]byte(t.Text))
-		out.timing(&t.Timing)
-		w.turnTokens(out, agent, t.PromptTokenIDs, t.TokenIDs, t.Logprobs)
+		w.state.prompts.answered(codec{w: out}, agent, t)
 	}
-	out.name(t.Phase)
-	out.int(int64(t.PolicyVersion))
-	out.float(t.Reward)
-	out.constraint(&t.Constraint)
+	codec{w: out}.decided(t)
 }
 
 // made reports whether a turn is this answer's.
@@ -302,7 +316,7 @@ func (w *JournalWriter) CanEnd(e *rollout.Episode) bool {
 func (w *JournalWriter) End(e *rollout.Episode) []byte {
 	var out writer
 	w.begin(&out)
-	out.episodeHead(e)
+	codec{w: &out}.episodeHead(e)
 	out.uint(uint64(len(e.Trajectories)))
 	for i := range e.Trajectories {
 		t := &e.Trajectories[i]

@@ -48,86 +48,72 @@ var ErrCorrupt = errors.New("corrupt record")
 var ErrTooLarge = errors.New("record too large")
 
 // Group packs g.
-func Group(g *rollout.Group) ([]byte, error) {
-	var w writer
-	w.group(g)
-	return w.seal(kindGroup)
-}
+func Group(g *rollout.Group) ([]byte, error) { return packed(kindGroup, g, codec.group) }
 
 // ReadGroup reads what Group has written.
 func ReadGroup(b []byte) (*rollout.Group, error) {
-	r, err := open(b, kindGroup)
-	if err != nil {
-		return nil, fmt.Errorf("read group: %w", err)
-	}
-	g := r.group()
-	if err := r.close(); err != nil {
+	g := &rollout.Group{}
+	if err := read(b, kindGroup, g, codec.group); err != nil {
 		return nil, fmt.Errorf("read group: %w", err)
 	}
 	return g, nil
 }
 
 // Episode packs a finished episode.
-func Episode(e *rollout.Episode) ([]byte, error) {
-	var w writer
-	w.episode(e)
-	return w.seal(kindEpisode)
-}
+func Episode(e *rollout.Episode) ([]byte, error) { return packed(kindEpisode, e, codec.episode) }
 
 // ReadEpisode reads what Episode has written.
 func ReadEpisode(b []byte) (rollout.Episode, error) {
-	r, err := open(b, kindEpisode)
-	if err != nil {
-		return rollout.Episode{}, fmt.Errorf("read episode: %w", err)
-	}
-	e := r.episode()
-	if err := r.close(); err != nil {
+	var e rollout.Episode
+	if err := read(b, kindEpisode, &e, codec.episode); err != nil {
 		return rollout.Episode{}, fmt.Errorf("read episode: %w", err)
 	}
 	return e, nil
 }
 
 // Save packs a checkpoint.
-func Save(c *rollout.Checkpoint) ([]byte, error) {
-	var w writer
-	w.int(int64(c.PhaseIndex))
-	w.bytes(c.Game)
-	w.episode(&c.Episode)
-	return w.seal(kindCheckpoint)
-}
+func Save(c *rollout.Checkpoint) ([]byte, error) { return packed(kindCheckpoint, c, codec.checkpoint) }
 
 // Load reads what Save has written.
 func Load(b []byte) (rollout.Checkpoint, error) {
-	r, err := open(b, kindCheckpoint)
-	if err != nil {
-		return rollout.Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
-	}
-	c := rollout.Checkpoint{PhaseIndex: int(r.int()), Game: r.bytes()}
-	c.Episode = r.episode()
-	if err := r.close(); err != nil {
+	var c rollout.Checkpoint
+	if err := read(b, kindCheckpoint, &c, codec.checkpoint); err != nil {
 		return rollout.Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
 	}
 	return c, nil
 }
 
-// Bytes packs opaque bytes, such as a game.
-func Bytes(b []byte) ([]byte, error) {
-	var w writer
-	w.bytes(b)
-	return w.seal(kindBytes)
+func (c codec) checkpoint(of *rollout.Checkpoint) {
+	integer(c, &of.PhaseIndex)
+	c.bytes(&of.Game)
+	c.episode(&of.Episode)
 }
+
+// Bytes packs opaque bytes, such as a game.
+func Bytes(b []byte) ([]byte, error) { return packed(kindBytes, &b, codec.bytes) }
 
 // ReadBytes reads what Bytes has written.
 func ReadBytes(b []byte) ([]byte, error) {
-	r, err := open(b, kindBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read bytes: %w", err)
-	}
-	out := r.bytes()
-	if err := r.close(); err != nil {
+	var out []byte
+	if err := read(b, kindBytes, &out, codec.bytes); err != nil {
 		return nil, fmt.Errorf("read bytes: %w", err)
 	}
 	return out, nil
+}
+
+func packed[T any](k kind, v *T, fields func(codec, *T)) ([]byte, error) {
+	var w writer
+	fields(codec{w: &w}, v)
+	return w.seal(k)
+}
+
+func read[T any](b []byte, k kind, v *T, fields func(codec, *T)) error {
+	r, err := open(b, k)
+	if err != nil {
+		return err
+	}
+	fields(codec{r: r}, v)
+	return r.close()
 }
 
 // The coders are made on first use and shared: both may be called from many goroutines.

@@ -11,7 +11,7 @@ import (
 // FuzzColumns reads junk past the compression, whose checksum would keep nearly all of it out.
 func FuzzColumns(f *testing.F) {
 	var w writer
-	w.group(sharing(3, 3, 20))
+	codec{w: &w}.group(sharing(3, 3, 20))
 	f.Add(w.join())
 	f.Add([]byte{0, 0, 0})
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -23,11 +23,11 @@ func FuzzColumns(f *testing.F) {
 			return
 		}
 		group := *r
-		group.group()
+		codec{r: &group}.group(&rollout.Group{})
 		if err := group.close(); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Error(err)
 		}
-		r.episode()
+		codec{r: r}.episode(&rollout.Episode{})
 		if err := r.close(); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Error(err)
 		}
@@ -37,7 +37,7 @@ func FuzzColumns(f *testing.F) {
 func TestSharedPromptsAreWrittenOnce(t *testing.T) {
 	t.Parallel()
 	var w writer
-	w.group(sharing(6, 4, 400))
+	codec{w: &w}.group(sharing(6, 4, 400))
 	// Four prompts of about 400 tokens, 2 bytes each at most; the other episodes refer to them.
 	if n := len(w.prompts); n > 4*400*3 {
 		t.Errorf("24 prompts, of which 4 are different, take %d bytes", n)

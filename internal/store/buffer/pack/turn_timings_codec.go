@@ -12,86 +12,50 @@ import (
 // maxMillis bounds a time that is written; 35 years.
 const maxMillis = 1 << 40
 
-// millis is seconds as whole milliseconds; what is no time is 0.
-func millis(sec float64) uint64 {
+// millis writes seconds as whole milliseconds; what is no time is 0.
+func (w *writer) millis(sec float64) {
 	if !(sec > 0) {
-		return 0
+		sec = 0
 	}
-	return uint64(math.Round(min(sec*1e3, maxMillis)))
+	w.uint(uint64(math.Round(min(sec*1e3, maxMillis))))
 }
 
-func seconds(ms uint64) float64 { return float64(ms) / 1e3 }
+func (r *reader) millis() float64 { return float64(r.uint()) / 1e3 }
 
-func (w *writer) timings(ts []rollout.Trajectory) {
+func (c codec) timings(ts []rollout.Trajectory) {
+	each := func(do func(*rollout.Timing)) {
+		for i := range ts {
+			for k := range ts[i].Turns {
+				do(&ts[i].Turns[k].Timing)
+			}
+		}
+	}
+	each(func(t *rollout.Timing) { c.millis(&t.QueueSec) })
+	each(func(t *rollout.Timing) { c.millis(&t.ExecSec) })
+	each(func(t *rollout.Timing) { integer(c, &t.Attempts) })
 	failed := uint64(0)
-	each := func(write func(*rollout.Timing)) {
-		for i := range ts {
-			for k := range ts[i].Turns {
-				write(&ts[i].Turns[k].Timing)
-			}
-		}
-	}
-	each(func(t *rollout.Timing) { w.uint(millis(t.QueueSec)) })
-	each(func(t *rollout.Timing) { w.uint(millis(t.ExecSec)) })
-	each(func(t *rollout.Timing) { w.int(int64(t.Attempts)) })
 	each(func(t *rollout.Timing) { failed += uint64(len(t.Failed)) })
-	w.uint(failed)
-	if failed == 0 {
-		return
-	}
-	each(func(t *rollout.Timing) { w.failedAttempts(t.Failed) })
-}
-
-func (r *reader) timings(ts []rollout.Trajectory) {
-	each := func(read func(*rollout.Timing)) {
-		for i := range ts {
-			for k := range ts[i].Turns {
-				read(&ts[i].Turns[k].Timing)
-			}
-		}
-	}
-	each(func(t *rollout.Timing) { t.QueueSec = seconds(r.uint()) })
-	each(func(t *rollout.Timing) { t.ExecSec = seconds(r.uint()) })
-	each(func(t *rollout.Timing) { t.Attempts = int(r.int()) })
-	if r.uint() > 0 {
-		each(func(t *rollout.Timing) { t.Failed = r.failedAttempts() })
+	if c.uint(&failed); failed > 0 {
+		each(func(t *rollout.Timing) { c.failedAttempts(&t.Failed) })
 	}
 }
 
 // minFailedAttempt is the fewest bytes that a failed attempt can take in the plan column.
 const minFailedAttempt = 3
 
-func (w *writer) failedAttempts(attempts []rollout.RequestFailure) {
-	w.uint(uint64(len(attempts)))
-	for i := range attempts {
-		w.name(string(attempts[i].Engine))
-		w.name(string(attempts[i].Code))
-		w.uint(millis(attempts[i].Sec))
+func (c codec) failedAttempts(attempts *[]rollout.RequestFailure) {
+	all := optional(c, attempts, minFailedAttempt)
+	for i := range all {
+		name(c, &all[i].Engine)
+		name(c, &all[i].Code)
+		c.millis(&all[i].Sec)
 	}
 }
 
-func (r *reader) failedAttempts() []rollout.RequestFailure {
-	n := r.count(minFailedAttempt)
-	if n == 0 {
-		return nil
-	}
-	attempts := make([]rollout.RequestFailure, n)
-	for i := range attempts {
-		attempts[i].Engine = rollout.EngineID(r.name())
-		attempts[i].Code = rollout.Code(r.name())
-		attempts[i].Sec = seconds(r.uint())
-	}
-	return attempts
-}
-
-// timing writes the timing of one turn of a journal, to the nanosecond.
-func (w *writer) timing(t *rollout.Timing) {
-	w.float(t.QueueSec)
-	w.float(t.ExecSec)
-	w.int(int64(t.Attempts))
-	w.failedAttempts(t.Failed)
-}
-
-func (r *reader) timing() rollout.Timing {
-	return rollout.Timing{QueueSec: r.float(), ExecSec: r.float(), Attempts: int(r.int()), Failed: r.failedAttempts()}
+// timing is the timing of one turn of a journal, to the nanosecond.
+func (c codec) timing(t *rollout.Timing) {
+	c.float(&t.QueueSec)
+	c.float(&t.ExecSec)
+	integer(c, &t.Attempts)
+	c.failedAttempts(&t.Failed)
 }
