@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,7 @@ func newAxiomApplyCommand(env environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if dataset == "" {
-				dataset = cfg.Axiom.Dataset
-			}
+			dataset = cmp.Or(dataset, cfg.Axiom.Dataset)
 			switch {
 			case cfg.Axiom.Token == "":
 				return usage("no token: set AXIOM_TOKEN")

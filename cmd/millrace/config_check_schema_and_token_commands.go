@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -126,9 +127,7 @@ func newTokenCommand(env environment) *cobra.Command {
 
 // tokenLine is the line of a tokens file for a token, judged as a server would.
 func tokenLine(name, role string, runs []string, expires, token string) (string, error) {
-	if name == "" {
-		name = role
-	}
+	name = cmp.Or(name, role)
 	quoted := make([]string, len(runs))
 	for i, run := range runs {
 		quoted[i] = fmt.Sprintf("%q", run)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -187,12 +188,8 @@ func demoOf(o devOptions, file demo.Section) demo.Section {
 	if o.maxNumSeqs > 0 {
 		file.EngineMaxNumSeqs = o.maxNumSeqs
 	}
-	if file.Engines == 0 {
-		file.Engines = 2
-	}
-	if file.Speed == 0 {
-		file.Speed = 1
-	}
+	file.Engines = cmp.Or(file.Engines, 2)
+	file.Speed = cmp.Or(file.Speed, 1)
 	if file.MaxEngines > 0 {
 		file.MaxEngines = max(file.MaxEngines, file.Engines)
 	}

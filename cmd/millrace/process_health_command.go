@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -100,10 +101,7 @@ func (o healthOptions) processes(cfg config.Service, which string) []probed {
 		path = "/healthz"
 	}
 	if o.address != "" {
-		name := which
-		if name == "" {
-			name = "process"
-		}
+		name := cmp.Or(which, "process")
 		return []probed{{name, strings.TrimSuffix(o.address, "/") + path}}
 	}
 	scheme := "http://"

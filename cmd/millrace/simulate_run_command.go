@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,9 +179,7 @@ type simulationProgress struct {
 }
 
 func newSimulationProgress(env environment, s sim.Setup, steps, seeds int) *simulationProgress {
-	if steps == 0 {
-		steps = s.Steps
-	}
+	steps = cmp.Or(steps, s.Steps)
 	return &simulationProgress{Line: progressline.Start(env.Stderr, "simulating"), steps: steps, seeds: seeds}
 }
 

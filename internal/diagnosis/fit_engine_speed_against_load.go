@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -149,9 +150,7 @@ func byGroupTimelines(
 		felt[g.view.Seq] = n
 		u := g.view.Usage
 		work := mean.requests(float64(u.InputTokens), float64(u.OutputTokens))
-		if work == 0 {
-			work = float64(u.Requests)
-		}
+		work = cmp.Or(work, float64(u.Requests))
 		if loads.partial || work == 0 || g.view.MinVersion == 0 && !adapters.IsZero() && g.to.After(adapters) {
 			continue // it was played beside games of another kind
 		}

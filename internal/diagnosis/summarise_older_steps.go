@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -121,9 +122,7 @@ func (l Loss) and(later Loss) Loss {
 	if later.WorstSec > l.WorstSec {
 		l.Worst, l.WorstSec = later.Worst, later.WorstSec
 	}
-	if l.Every == 0 {
-		l.Every = later.Every
-	}
+	l.Every = cmp.Or(l.Every, later.Every)
 	l.Steps += later.Steps
 	l.Sec += later.Sec
 	var wait byPlace

@@ -77,9 +77,7 @@ func Decide(want Desired, was Observation, seen Seen, lostAfter int) Plan {
 	}
 	if seen.Broken != "" || was.State == enginestate.EngineQuarantined && !seen.Proven {
 		p.State, p.Reason, p.Load = enginestate.EngineQuarantined, seen.Broken, nil
-		if p.Reason == "" {
-			p.Reason = was.Reason
-		}
+		p.Reason = cmp.Or(p.Reason, was.Reason)
 		return p
 	}
 	restarted := lostAdapter(missing, was.Adapters)
@@ -144,9 +142,7 @@ func (p *Plan) trouble() string {
 func unanswered(was Observation, seen Seen, lostAfter int) Plan {
 	p := Plan{State: was.State, Reason: was.Reason, Models: was.Models, Adapters: was.Adapters,
 		Proofs: was.Proofs}
-	if p.State == "" {
-		p.State = enginestate.EngineStarting
-	}
+	p.State = cmp.Or(p.State, enginestate.EngineStarting)
 	if seen.Misses >= lostAfter {
 		return Plan{State: enginestate.EngineLost, Reason: seen.Fault, Models: was.Models}
 	}

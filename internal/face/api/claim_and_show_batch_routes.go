@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -85,9 +86,7 @@ type ask struct {
 func (in *claimInput) ask(maxWait time.Duration) (ask, error) {
 	a := ask{run: in.Run, step: in.Step, generation: in.Generation, share: buffer.Share{Rank: in.Rank, World: in.World}}
 	if in.Body != nil {
-		if a.generation == 0 {
-			a.generation = in.Body.Generation
-		}
+		a.generation = cmp.Or(a.generation, in.Body.Generation)
 		if a.share == (buffer.Share{}) {
 			a.share = buffer.Share{Rank: in.Body.Rank, World: in.Body.World}
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -47,9 +48,7 @@ func (s *Server) probeRun(ctx context.Context, in *struct {
 	if err != nil {
 		return LoadProbeView{}, err
 	}
-	if limit == 0 {
-		limit = plan.Limit
-	}
+	limit = cmp.Or(limit, plan.Limit)
 	status, err = s.deps.Control.Probe(ctx, in.Run, runstatus.LoadProbeRequest{Limit: limit, Steps: steps, For: plan.For})
 	if err != nil {
 		return LoadProbeView{}, err

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -51,10 +52,7 @@ func (p *Problem) Code() rollout.RefusalCode {
 
 // Error is what the server said, each fault on a line of its own.
 func (p *Problem) Error() string {
-	text := p.Detail
-	if text == "" {
-		text = p.Title
-	}
+	text := cmp.Or(p.Detail, p.Title)
 	for _, e := range p.Errors {
 		fault := strings.TrimPrefix(e.Location+": "+e.Message, ": ")
 		if !strings.Contains(text, fault) {

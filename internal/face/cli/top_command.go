@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,10 +59,7 @@ const plainWidth = 240
 
 // topOnce writes what the screen would show.
 func (s *session) topOnce(ctx context.Context, c Client, run rollout.RunName) error {
-	width := s.width()
-	if width == 0 {
-		width = plainWidth
-	}
+	width := cmp.Or(s.width(), plainWidth)
 	reader := newTopReader(c, s.now)
 	m := top.New(c.Server(), run, width, 24, s.now())
 	for _, command := range m.Start() {

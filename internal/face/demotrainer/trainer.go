@@ -204,10 +204,7 @@ func (t *trainer) attach(ctx context.Context, resume *int64) (int64, error) {
 
 // adapterDir is where adapters are written, absolute because engines read it, too.
 func (t *trainer) adapterDir() (string, error) {
-	dir := t.cfg.AdapterDir
-	if dir == "" {
-		dir = t.spec.Adapters.PathPrefix
-	}
+	dir := cmp.Or(t.cfg.AdapterDir, t.spec.Adapters.PathPrefix)
 	if dir == "" {
 		return "", errors.New("no folder for adapters: name one, or set adapters.path_prefix in the run's spec")
 	}

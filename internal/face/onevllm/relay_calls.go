@@ -2,6 +2,7 @@ package onevllm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,9 +245,7 @@ func (c *call) relayed(a *asked, v version) (*vllm.Relayed, error) {
 	}
 	a.fields["model"] = name
 	r := &vllm.Relayed{Path: c.path, Header: http.Header{}, Model: v.model, Named: a.model, Usage: a.usage}
-	if r.Named == "" {
-		r.Named = v.model
-	}
+	r.Named = cmp.Or(r.Named, v.model)
 	if r.Body, err = json.Marshal(a.fields); err != nil {
 		return nil, err
 	}

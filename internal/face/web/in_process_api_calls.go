@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,9 +134,7 @@ type kept struct {
 func (k *kept) Header() http.Header { return k.header }
 
 func (k *kept) WriteHeader(status int) {
-	if k.status == 0 {
-		k.status = status
-	}
+	k.status = cmp.Or(k.status, status)
 }
 
 func (k *kept) Write(b []byte) (int, error) {

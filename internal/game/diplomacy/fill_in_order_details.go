@@ -1,5 +1,7 @@
 package diplomacy
 
+import "cmp"
+
 // complete makes an order say in full what the position makes plain, and drops what does not matter: the coast that a
 // unit stands on, a coast named for an army, the only coast in reach, the letter of a unit, VIA. It leaves alone what
 // it cannot make sense of, which is then a fault.
@@ -21,9 +23,7 @@ func (s *State) completeMovement(o Order) Order {
 		return o
 	}
 	o.Place = u.Place
-	if o.Kind == 0 {
-		o.Kind = u.Kind
-	}
+	o.Kind = cmp.Or(o.Kind, u.Kind)
 	switch o.Verb {
 	case Move:
 		o.Dest = s.completeDest(u, o.Dest)
@@ -34,9 +34,7 @@ func (s *State) completeMovement(o Order) Order {
 			return o
 		}
 		o.Aux = v.Place
-		if o.AuxKind == 0 {
-			o.AuxKind = v.Kind
-		}
+		o.AuxKind = cmp.Or(o.AuxKind, v.Kind)
 		if v.Kind == Army {
 			o.Dest = s.bare(o.Dest)
 		}
@@ -97,9 +95,7 @@ func (s *State) completeRetreat(o Order) Order {
 		return o
 	}
 	o.Place = d.Place
-	if o.Kind == 0 {
-		o.Kind = d.Kind
-	}
+	o.Kind = cmp.Or(o.Kind, d.Kind)
 	switch o.Verb {
 	case Move: // a retreat written as a move
 		o.Verb, o.Via = Retreat, false
@@ -138,9 +134,7 @@ func (s *State) completeAdjustment(o Order) Order {
 	case Disband:
 		if u := s.unitAt(o.Place); u.Kind != 0 {
 			o.Place = u.Place
-			if o.Kind == 0 {
-				o.Kind = u.Kind
-			}
+			o.Kind = cmp.Or(o.Kind, u.Kind)
 		}
 	case Build:
 		if o.Kind == Army {

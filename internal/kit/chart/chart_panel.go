@@ -6,6 +6,7 @@
 package chart
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"slices"
@@ -90,9 +91,7 @@ const (
 
 // WriteSVG writes the panel as an element to stand in a page.
 func (p Panel) WriteSVG(w io.Writer) error {
-	if p.Height == 0 {
-		p.Height = 160
-	}
+	p.Height = cmp.Or(p.Height, 160)
 	if !(p.To > p.From) || !isNumber(p.To-p.From) {
 		p.To = p.From + 1
 	}

@@ -79,8 +79,6 @@ func (c Config) withDefaults() Config {
 	c.Poll = cmp.Or(c.Poll, time.Second)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.Lease = cmp.Or(c.Lease, 5*time.Second)
-	if c.URL == "" {
-		c.URL = DefaultURL
-	}
+	c.URL = cmp.Or(c.URL, DefaultURL)
 	return c
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +15,7 @@ import (
 // ID names the event: RUN/KIND/ENGINE/KEY, with what does not apply left out and "fleet" where no run is named. The
 // same fact reported twice has the same id; an event without a key is told apart by its time.
 func (e Event) ID() string {
-	scope := string(e.Run)
-	if scope == "" {
-		scope = "fleet"
-	}
+	scope := cmp.Or(string(e.Run), "fleet")
 	id := scope + "/" + e.Kind()
 	if e.Engine != "" {
 		id += "/" + string(e.Engine)

@@ -1,6 +1,7 @@
 package enginebench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -138,9 +139,7 @@ func (f *Fleet) meet(ctx context.Context, e *Engine) error {
 		return fmt.Errorf("engine %s: %w", e.url, err)
 	}
 	for _, m := range models {
-		if f.Model == "" {
-			f.Model = m.ID
-		}
+		f.Model = cmp.Or(f.Model, m.ID)
 		if m.ID == f.Model {
 			return nil
 		}

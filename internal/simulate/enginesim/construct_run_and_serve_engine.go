@@ -1,6 +1,7 @@
 package enginesim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,7 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulated engine: %w", err)
 	}
-	if cfg.ModelPath == "" {
-		cfg.ModelPath = cfg.Model
-	}
+	cfg.ModelPath = cmp.Or(cfg.ModelPath, cfg.Model)
 	tokens := tokenizer.New()
 	e := &Engine{
 		cfg:         cfg,

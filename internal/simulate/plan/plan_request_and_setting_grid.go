@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -51,9 +52,7 @@ func (r Request) withDefaults() Request {
 		}
 		*values.of = slices.Compact(slices.Sorted(slices.Values(*values.of)))
 	}
-	if r.Seeds == 0 {
-		r.Seeds = DefaultSeeds
-	}
+	r.Seeds = cmp.Or(r.Seeds, DefaultSeeds)
 	return r
 }
 

@@ -21,6 +21,7 @@
 package buffer
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -66,12 +67,8 @@ func New(rdb redis.UniversalClient, o Options) *Store {
 	s := &Store{rdb: rdb, prefix: o.Prefix, retain: o.RetainSteps, detail: o.DetailSteps, now: o.Now,
 		known: newKnownMarks(), recent: recentRuns{token: make(chan struct{}, 1)},
 		waitReplicas: o.WaitReplicas, waitFor: o.WaitFor}
-	if s.prefix == "" {
-		s.prefix = "millrace"
-	}
-	if s.retain == 0 {
-		s.retain = 2
-	}
+	s.prefix = cmp.Or(s.prefix, "millrace")
+	s.retain = cmp.Or(s.retain, 2)
 	s.retain = max(s.retain, 0)
 	if s.detail <= 0 {
 		s.detail = 4096

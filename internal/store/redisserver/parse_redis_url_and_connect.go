@@ -4,6 +4,7 @@
 package redisserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -144,9 +145,7 @@ func inCluster(u *url.URL, hosts []string, query url.Values) (Address, error) {
 		return Address{}, err
 	}
 	o.ContextTimeoutEnabled = true
-	if o.MaxRedirects == 0 {
-		o.MaxRedirects = redirects
-	}
+	o.MaxRedirects = cmp.Or(o.MaxRedirects, redirects)
 	return Address{cluster: o}, nil
 }
 

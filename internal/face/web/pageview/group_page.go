@@ -1,6 +1,7 @@
 package pageview
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,9 +51,7 @@ func GroupOf(run rollout.RunName, seq rollout.GroupSeq, games []gamelist.Game, t
 	}
 	v.Agents = slices.Sorted(maps.Keys(agents))
 	for _, g := range games {
-		if v.State == "" {
-			v.State = g.GroupState
-		}
+		v.State = cmp.Or(v.State, g.GroupState)
 		row := gameRow(g)
 		if g.Kept {
 			v.Kept = true

@@ -7,6 +7,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,9 +44,7 @@ func New(cfg Config, deployment string) (*Provider, error) {
 	if name == "" {
 		name = deploymentName(deployment)
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = rollout.Duration(DefaultTimeout)
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, rollout.Duration(DefaultTimeout))
 	lock := filepath.Join(statefolder.Of(os.Getenv), "millrace", "commands", name+".lock")
 	return &Provider{cfg: cfg, deployment: name, lockFile: lock}, nil
 }

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,9 +46,7 @@ func readList(out []byte, deployment string, maxInFlight int) ([]provider.Instan
 		if err := checkListed(e); err != nil {
 			return nil, wrongList(out, fmt.Errorf("engine %d: %w", i, err))
 		}
-		if e.MaxInFlight == 0 {
-			e.MaxInFlight = maxInFlight
-		}
+		e.MaxInFlight = cmp.Or(e.MaxInFlight, maxInFlight)
 		all = append(all, e.Instance)
 	}
 	slices.SortFunc(all, func(a, b provider.Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })

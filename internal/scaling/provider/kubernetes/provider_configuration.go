@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"path/filepath"
@@ -79,20 +80,10 @@ func (c Config) Validate() error { return c.Faults().Err() }
 // withDefaults is c with the keys' defaults where it says nothing.
 func (c Config) withDefaults(deployment string) Config {
 	standard := Unset()
-	if c.Deployment == "" {
-		c.Deployment = deployment
-	}
-	if c.Port == 0 {
-		c.Port = standard.Port
-	}
-	if c.Scheme == "" {
-		c.Scheme = standard.Scheme
-	}
-	if c.Grace == 0 {
-		c.Grace = standard.Grace
-	}
-	if c.Timeout == 0 {
-		c.Timeout = standard.Timeout
-	}
+	c.Deployment = cmp.Or(c.Deployment, deployment)
+	c.Port = cmp.Or(c.Port, standard.Port)
+	c.Scheme = cmp.Or(c.Scheme, standard.Scheme)
+	c.Grace = cmp.Or(c.Grace, standard.Grace)
+	c.Timeout = cmp.Or(c.Timeout, standard.Timeout)
 	return c
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"net"
@@ -131,10 +132,7 @@ var placeholders = []string{"{port}", "{host}", "{id}", "{gpus}", "{millrace}"}
 
 // portRange is the first and the last port.
 func (c Config) portRange() (first, last int, err error) {
-	text := c.Ports
-	if text == "" {
-		text = DefaultPorts
-	}
+	text := cmp.Or(c.Ports, DefaultPorts)
 	from, to, ok := strings.Cut(text, "-")
 	first, err1 := strconv.Atoi(strings.TrimSpace(from))
 	last, err2 := strconv.Atoi(strings.TrimSpace(to))
@@ -146,15 +144,9 @@ func (c Config) portRange() (first, last int, err error) {
 
 // withDefaults is c with what holds where it says nothing. Where the state is kept depends on the environment.
 func (c Config) withDefaults(getenv func(string) string) Config {
-	if c.Host == "" {
-		c.Host = DefaultHost
-	}
-	if c.Grace == 0 {
-		c.Grace = rollout.Duration(DefaultGrace)
-	}
-	if c.LogBytes == 0 {
-		c.LogBytes = DefaultLogBytes
-	}
+	c.Host = cmp.Or(c.Host, DefaultHost)
+	c.Grace = cmp.Or(c.Grace, rollout.Duration(DefaultGrace))
+	c.LogBytes = cmp.Or(c.LogBytes, DefaultLogBytes)
 	if c.StateDir == "" {
 		c.StateDir = filepath.Join(statefolder.Of(getenv), "millrace", "engines")
 	}

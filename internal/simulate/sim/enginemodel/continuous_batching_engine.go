@@ -1,6 +1,7 @@
 package enginemodel
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/stat"
@@ -25,9 +26,7 @@ var _ Engine = (*Continuous)(nil)
 // NewContinuous is an idle engine. timeFactor multiplies every time of its cost: 0.033 is an engine that is simulated
 // at 30 times its speed; 0: 1.
 func NewContinuous(cost batch.Cost, limits batch.Limits, timeFactor float64) *Continuous {
-	if timeFactor == 0 {
-		timeFactor = 1
-	}
+	timeFactor = cmp.Or(timeFactor, 1)
 	c := &Continuous{Scheduler: batch.New(cost, limits), limits: limits, factor: timeFactor}
 	c.SetSlow(0, 1)
 	c.adapterSeed = adapterSeed("")

@@ -1,6 +1,7 @@
 package enginemodel
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"os"
@@ -36,9 +37,7 @@ func Profiles() []string {
 // LoadProfile is a profile that comes with the program, by its name, or the one in a file, by its path: what has a
 // slash or ends in .json is a path. Empty means DefaultProfile. Every fault of a file is reported, with its line.
 func LoadProfile(nameOrPath string) (*Profile, error) {
-	if nameOrPath == "" {
-		nameOrPath = DefaultProfile
-	}
+	nameOrPath = cmp.Or(nameOrPath, DefaultProfile)
 	if strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".json") {
 		return loadFile(nameOrPath)
 	}
