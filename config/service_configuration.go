@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/engine/address/discovery"
+	"github.com/millrace/millrace/internal/face/api"
 	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/kit/settings/document"
 	"github.com/millrace/millrace/internal/process/connections"
@@ -77,16 +78,8 @@ func (a Axiom) Enabled() bool { return a.Dataset != "" && a.Token != "" }
 type APILimits struct {
 	MaxBodyBytes int64            `json:"max_body_bytes"`
 	ClaimWait    rollout.Duration `json:"claim_wait"`
-
-	Runs                  int `json:"runs"`
-	GamesPerRun           int `json:"games_per_run"`
-	Engines               int `json:"engines"`
-	Requests              int `json:"requests"`
-	WaitingClaims         int `json:"waiting_claims"`
-	Streams               int `json:"streams"`
-	Connections           int `json:"connections"`
-	ConnectionsPerAddress int `json:"connections_per_address"`
-	StepMetricsBytes      int `json:"step_metrics_bytes"`
+	Engines      int              `json:"engines"`
+	api.Limits
 }
 
 // DefaultService is the configuration where no file says anything: everything on this machine, at its usual port.

@@ -4,18 +4,19 @@ import (
 	"time"
 )
 
-// Limits bounds what callers may have. Each is a key of the same name under limits in the
-// service configuration, which a refusal names.
+// Limits bounds what callers may have. Each is a key under limits in the service configuration, which a refusal names.
+// What is at a time is so in one server, except runs.
 type Limits struct {
-	Runs          int // that go on at a time, in the deployment
-	GamesPerRun   int // that a run may have outstanding: depth x groups_per_step x (samples + oversample)
-	Requests      int // in progress at a time, in this server; claims that wait and streams are not among them
-	WaitingClaims int // at a time, in this server
-	Streams       int // of events, at a time, in this server
-	Connections   int // open at a time, in this server; the process's limit of open files lowers it
+	Runs int `json:"runs"` // that go on at a time, in the deployment
+	// GamesPerRun is how many a run may have outstanding: depth x groups_per_step x (samples + oversample).
+	GamesPerRun   int `json:"games_per_run"`
+	Requests      int `json:"requests"`       // in progress at a time; claims that wait and streams are not among them
+	WaitingClaims int `json:"waiting_claims"` // at a time
+	Streams       int `json:"streams"`        // of events, at a time
+	Connections   int `json:"connections"`    // open at a time; the process's limit of open files lowers it
 
-	ConnectionsPerAddress int // open at a time without having shown a token
-	StepMetricsBytes      int // of the metrics of one step record, as JSON
+	ConnectionsPerAddress int `json:"connections_per_address"` // open at a time without having shown a token
+	StepMetricsBytes      int `json:"step_metrics_bytes"`      // of the metrics of one step record, as JSON
 }
 
 // Bounds that no deployment needs to change.

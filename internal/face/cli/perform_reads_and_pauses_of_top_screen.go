@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/spec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 const (
@@ -108,7 +109,7 @@ func (r *topReader) overview(ctx context.Context) (read top.Overview, err error)
 	if read.Engines, _, err = r.client.Engines(ctx); err != nil {
 		return read, err
 	}
-	scaled, _, err := apiclient.Get[top.Fleet](ctx, r.client.Client, "/v1/fleet")
+	scaled, _, err := apiclient.Get[supply.View](ctx, r.client.Client, "/v1/fleet")
 	switch ExitCode(err) {
 	case ExitOK:
 		read.Fleet = &scaled

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/units"
 
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // EngineRow is the cells of an engine.
@@ -75,4 +76,16 @@ func usageError(l enginestate.EngineLoad) string {
 		return "0.0 %"
 	}
 	return fmt.Sprintf("%+.1f %%", 100*larger)
+}
+
+// Fleet is how many engines scaling wants, and how many there are.
+func Fleet(v *supply.View) string {
+	text := fmt.Sprintf("%d of %s", v.Actual.Ready, units.Counted(v.Wanted, "wanted engine"))
+	if v.Actual.Starting > 0 {
+		text += fmt.Sprintf(", %d starting", v.Actual.Starting)
+	}
+	if v.Actual.Draining > 0 {
+		text += fmt.Sprintf(", %d draining", v.Actual.Draining)
+	}
+	return text
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/kit/termtext"
 
 	"github.com/millrace/millrace/internal/rollout/enginestate"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // Style is the look of a line, where there are colours. A style alone never carries information.
@@ -112,19 +113,12 @@ func (m *Model) title() string {
 	return strings.Join(parts, "  ")
 }
 
-// text is what scaling wants and why.
-func (f *Fleet) text() string {
-	text := fmt.Sprintf("%d wanted, %d ready", f.Wanted, f.Actual.Ready)
-	if f.Actual.Starting > 0 {
-		text += fmt.Sprintf(", %d starting", f.Actual.Starting)
-	}
-	if f.Actual.Draining > 0 {
-		text += fmt.Sprintf(", %d draining", f.Actual.Draining)
-	}
+// fleetText is what scaling wants and why.
+func fleetText(f *supply.View) string {
 	if f.Trouble != "" {
-		return text + ". The provider is in trouble: " + firstLine(f.Trouble)
+		return tablerow.Fleet(f) + ". The provider is in trouble: " + firstLine(f.Trouble)
 	}
-	return text + ". " + firstLine(f.Why)
+	return tablerow.Fleet(f) + ". " + firstLine(f.Why)
 }
 
 // foot is the question or message, and the keys.
@@ -233,7 +227,7 @@ func (m *Model) paneTitle(p pane) string {
 		text += ", turned round"
 	}
 	if p == enginesPane && m.fleet != nil {
-		text += "   " + m.fleet.text()
+		text += "   " + fleetText(m.fleet)
 	}
 	if p == stepsPane {
 		text += "   " + barLegend

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // Event is what happens to the screen.
@@ -33,7 +34,7 @@ type (
 		At      time.Time
 		Runs    []tablerow.Run
 		Engines []enginestate.Engine
-		Fleet   *Fleet        // nil: it is not scaled
+		Fleet   *supply.View  // nil: it is not scaled
 		Name    string        // the deployment's; empty: it has none
 		Wrong   []api.Trouble // with what all runs share, the gravest first
 		Unknown bool          // what there is: what keeps it does not answer

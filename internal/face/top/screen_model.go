@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
-	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 // screen is what is looked at.
@@ -57,7 +57,7 @@ type Model struct {
 
 	runs    []tablerow.Run
 	engines []enginestate.Engine
-	fleet   *Fleet
+	fleet   *supply.View
 	wrong   []api.Trouble // with what all runs share
 	name    string        // the deployment's
 	unknown bool          // whether there are runs and engines
@@ -210,14 +210,6 @@ func (m *Model) openRun(run rollout.RunName) {
 		}
 	}
 	m.screens = append(m.screens, oneRun)
-}
-
-// Fleet is how many engines scaling wants, and how many there are.
-type Fleet struct {
-	Wanted  int             `json:"wanted"`
-	Actual  scaling.Engines `json:"actual"`
-	Why     string          `json:"why"`
-	Trouble string          `json:"trouble"`
 }
 
 func asUnreachable(err error, to *Unreachable) bool { return errors.As(err, to) && (*to).Unreachable() }

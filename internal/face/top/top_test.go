@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/scaling"
+	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
 var update = flag.Bool("update", false, "rewrite the screens in testdata")
@@ -130,7 +131,7 @@ func after1(events ...any) (all []Event) {
 func scaledOverview() Overview {
 	o := overviewOf(runOf("alpha", "running"))
 	o.Name = "rl-production"
-	o.Fleet = &Fleet{Wanted: 5, Actual: scaling.Engines{Ready: 2, Starting: 3},
+	o.Fleet = &supply.View{Wanted: 5, Actual: scaling.Engines{Ready: 2, Starting: 3},
 		Why: "alpha waits 4 s of a step\x1b[2J: 5 engines make it 6 s"}
 	o.Wrong = []api.Trouble{{Level: diagnosis.SeverityStuck, What: "no worker is alive since 3 min",
 		Advice: "start one: millrace worker"}, {Level: diagnosis.SeveritySlow, What: "appendonly is no"}}

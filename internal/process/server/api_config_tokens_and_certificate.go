@@ -19,12 +19,7 @@ import (
 func apiConfig(s config.Service, version string) api.Config {
 	l := s.Limits
 	cfg := api.Config{Listen: s.Listen, Name: s.Name, MaxBodyBytes: l.MaxBodyBytes, MaxWait: time.Duration(l.ClaimWait),
-		Version: version, Retention: s.Retention.Std(),
-		Limits: api.Limits{
-			Runs: l.Runs, GamesPerRun: l.GamesPerRun, Requests: l.Requests, WaitingClaims: l.WaitingClaims,
-			Streams: l.Streams, Connections: l.Connections, ConnectionsPerAddress: l.ConnectionsPerAddress,
-			StepMetricsBytes: l.StepMetricsBytes,
-		}}
+		Version: version, Retention: s.Retention.Std(), Limits: l.Limits}
 	for _, network := range s.Auth.TrustedProxies {
 		if prefix, err := netip.ParsePrefix(network); err == nil { // config.ReadService has checked it
 			cfg.TrustedProxies = append(cfg.TrustedProxies, prefix)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/scaling"
@@ -105,18 +106,7 @@ type FleetSummary struct{ Text, Why, Trouble string }
 
 // FleetSummaryOf sums up how a fleet is scaled.
 func FleetSummaryOf(v supply.View) FleetSummary {
-	return FleetSummary{Text: fleetLine(v), Why: Brief(v.Why), Trouble: Brief(v.Trouble)}
-}
-
-func fleetLine(v supply.View) string {
-	text := fmt.Sprintf("%d of %s", v.Actual.Ready, plural(v.Wanted, "wanted engine"))
-	if v.Actual.Starting > 0 {
-		text += fmt.Sprintf(", %d starting", v.Actual.Starting)
-	}
-	if v.Actual.Draining > 0 {
-		text += fmt.Sprintf(", %d draining", v.Actual.Draining)
-	}
-	return text
+	return FleetSummary{Text: tablerow.Fleet(&v), Why: Brief(v.Why), Trouble: Brief(v.Trouble)}
 }
 
 // settingRows is the settings that may be set while it runs.
