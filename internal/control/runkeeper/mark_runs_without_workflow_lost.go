@@ -3,6 +3,7 @@ package runkeeper
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/rollout"
@@ -40,12 +41,7 @@ func (k *Keeper) lookForLost(ctx context.Context) error {
 }
 
 func listed(runs []runstatus.RunStatus, id rollout.RunName) bool {
-	for _, run := range runs {
-		if run.Spec.Name == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(runs, func(run runstatus.RunStatus) bool { return run.Spec.Name == id })
 }
 
 // suspect notes that a run has no running workflow, and ends it when that has been so for long enough.

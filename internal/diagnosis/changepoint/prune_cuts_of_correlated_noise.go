@@ -61,10 +61,7 @@ func (s series) fitLevels(cuts []int) fitted {
 	bounds := withEnds(cuts, len(s.y))
 	for k := 1; k < len(bounds); k++ {
 		from, to := bounds[k-1], bounds[k]
-		sum := 0.0
-		for _, v := range s.y[from:to] {
-			sum += v
-		}
+		sum := stat.Sum(slices.Values(s.y[from:to]))
 		for i := from; i < to; i++ {
 			usual[i] = sum / float64(to-from)
 		}

@@ -103,7 +103,7 @@ type Point struct {
 }
 
 // DroppedGroups is Dropped, whatever the reason.
-func (p *Point) DroppedGroups() int64 { return sum(p.Dropped) }
+func (p *Point) DroppedGroups() int64 { return stat.Sum(maps.Values(p.Dropped)) }
 
 // Curve is the points of a run in their order.
 type Curve struct {
@@ -214,7 +214,8 @@ func droppedSince(steps []Step, i int) map[rollout.Code]int64 {
 		before = steps[i-1].dropped
 	}
 	if len(now) > 0 && len(before) > 0 && (now[untold] > 0) != (before[untold] > 0) { // only one record tells why
-		now, before = map[rollout.Code]int64{untold: sum(now)}, map[rollout.Code]int64{untold: sum(before)}
+		now = map[rollout.Code]int64{untold: stat.Sum(maps.Values(now))}
+		before = map[rollout.Code]int64{untold: stat.Sum(maps.Values(before))}
 	}
 	for code, n := range now {
 		if n > before[code] { // else Redis has come back older
@@ -222,13 +223,6 @@ func droppedSince(steps []Step, i int) map[rollout.Code]int64 {
 		}
 	}
 	return since
-}
-
-func sum(counts map[rollout.Code]int64) (all int64) {
-	for _, n := range counts {
-		all += n
-	}
-	return all
 }
 
 // join makes points of the cells, neighbours as one where there are more than are asked for.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/millrace/millrace/internal/rollout"
 )
@@ -120,12 +121,7 @@ func (s *Scheduler) refused(q *entry, e *engine, trial bool) {
 
 // second reports whether the fleet has another engine for a request's model, now or soon.
 func (s *Scheduler) second(q *entry, e *engine) bool {
-	for _, o := range s.engines {
-		if o != e && o.models[q.Model] && !o.draining {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.engines, func(o *engine) bool { return o != e && o.models[q.Model] && !o.draining })
 }
 
 // accepted holds a request against the engine that had refused it.

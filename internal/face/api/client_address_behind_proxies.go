@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -38,13 +39,5 @@ func hostOf(address string) string {
 
 func within(address string, prefixes []netip.Prefix) bool {
 	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return false
-	}
-	for _, p := range prefixes {
-		if p.Contains(ip.Unmap()) {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -269,12 +270,9 @@ func (p Pause) question() string {
 
 func matches(filter string, texts ...string) bool {
 	filter = strings.ToLower(filter)
-	for _, text := range texts {
-		if strings.Contains(strings.ToLower(text), filter) {
-			return true
-		}
-	}
-	return filter == ""
+	return filter == "" || slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), filter)
+	})
 }
 
 var helpText = strings.Split(`up, down, k, j    move          page up, page down, home, end    move far

@@ -2,6 +2,7 @@ package diplomacy
 
 import (
 	_ "embed"
+	"slices"
 	"sync"
 )
 
@@ -135,12 +136,7 @@ func (m *Map) Reach(k UnitKind, p Place) ProvinceSet { return m.reach[k][p] }
 
 // Adjacent reports whether a unit of kind k on p could move to dest without a convoy.
 func (m *Map) Adjacent(k UnitKind, p, dest Place) bool {
-	for _, n := range m.moves[k][p] {
-		if n == dest {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(m.moves[k][p], dest)
 }
 
 // IsCenter reports whether p has a supply centre.

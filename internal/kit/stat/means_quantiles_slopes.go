@@ -5,12 +5,21 @@ package stat
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mathext"
 )
+
+// Sum is all of the values together.
+func Sum[N int | int64 | float64](values iter.Seq[N]) (sum N) {
+	for v := range values {
+		sum += v
+	}
+	return sum
+}
 
 // Median is the middle of the values; 0 for none.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/termtext"
 )
 
@@ -138,12 +139,7 @@ func (t *Table) folded(b *strings.Builder, row []string, widths []int) {
 }
 
 func (t *Table) headed() bool {
-	for _, c := range t.columns {
-		if c.Head != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.columns, func(c Column) bool { return c.Head != "" })
 }
 
 func (t *Table) widths() []int {
@@ -160,10 +156,7 @@ func (t *Table) widths() []int {
 // shorten takes from the widest left column, one cell at a time, until the table fits.
 // Numbers are never cut: half a number is a wrong number.
 func (t *Table) shorten(widths []int, width int) {
-	total := len(gap) * (len(widths) - 1)
-	for _, n := range widths {
-		total += n
-	}
+	total := len(gap)*(len(widths)-1) + stat.Sum(slices.Values(widths))
 	for ; total > width; total-- {
 		widest := -1
 		for i, c := range t.columns {

@@ -1,5 +1,11 @@
 package steprecord
 
+import (
+	"maps"
+
+	"github.com/millrace/millrace/internal/kit/stat"
+)
+
 // StarvationCause is what a trainer's missing groups are doing while it waits for its batch: one word for each second
 // of a wait, in the series of starvation, in metrics and in step records alike.
 type StarvationCause string
@@ -30,11 +36,7 @@ const (
 // have taken it since the step before was completed, at a time that may be zero. A trainer that reports no phases, or
 // fewer seconds than the service saw, has waited as long as the service counted.
 func (r StepRecord) WaitSec() float64 {
-	counted := 0.0
-	for _, sec := range r.Service.StarvedBy {
-		counted += sec
-	}
-	return max(counted, r.Trainer.Phases[PhaseWait])
+	return max(stat.Sum(maps.Values(r.Service.StarvedBy)), r.Trainer.Phases[PhaseWait])
 }
 
 // StarvedSec is WaitSec of every step but the first, whose wait is the prefill.

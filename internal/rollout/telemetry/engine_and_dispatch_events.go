@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -128,7 +129,8 @@ func (DispatchSample) kind() *kind { return dispatchSampleKind }
 
 func (b DispatchSample) row(r Row) {
 	r["window_s"], r["queued_requests"] = b.WindowSec, b.Queued
-	r["in_flight_requests"], r["rejected_requests"] = sum(b.InFlight), sum(b.Rejected)
+	r["in_flight_requests"] = stat.Sum(maps.Values(b.InFlight))
+	r["rejected_requests"] = stat.Sum(maps.Values(b.Rejected))
 	r["input_tokens_per_s"], r["output_tokens_per_s"] = b.InputTPS, b.OutputTPS
 	r.versions(b.ByVersion)
 }

@@ -50,11 +50,3 @@ func longest(values []float64) float64 {
 	}
 	return slices.Max(values)
 }
-
-func sum[K comparable, V int | int64](m map[K]V) V {
-	var total V
-	for _, v := range m {
-		total += v
-	}
-	return total
-}

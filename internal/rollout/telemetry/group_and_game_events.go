@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
+	"slices"
 )
 
 // GroupReady reports a group committed to the buffer.
@@ -106,9 +108,5 @@ func (r Row) lengths(phases []int) {
 	if len(phases) == 0 {
 		return
 	}
-	total := 0
-	for _, n := range phases {
-		total += n
-	}
-	r["phases_mean"] = float64(total) / float64(len(phases))
+	r["phases_mean"] = float64(stat.Sum(slices.Values(phases))) / float64(len(phases))
 }

@@ -2,8 +2,10 @@ package supply
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling"
@@ -74,11 +76,7 @@ const coldStartsKept = 8
 
 // ColdStartSec is how long the newest engines took from the order to their first request, in the mean; 0: none has.
 func (s *State) ColdStartSec() float64 {
-	sum := 0.0
-	for _, sec := range s.ColdStarts {
-		sum += sec
-	}
-	return sum / float64(max(1, len(s.ColdStarts)))
+	return stat.Sum(slices.Values(s.ColdStarts)) / float64(max(1, len(s.ColdStarts)))
 }
 
 // Count is the engines by state. Those that are being stopped are paid for, too, unless they never ran.

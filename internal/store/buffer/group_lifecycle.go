@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/store/buffer/pack"
@@ -99,11 +101,7 @@ func meanLength(phases []int) string {
 	if len(phases) == 0 {
 		return ""
 	}
-	sum := 0
-	for _, n := range phases {
-		sum += n
-	}
-	return strconv.Itoa((sum + len(phases)/2) / len(phases))
+	return strconv.Itoa((stat.Sum(slices.Values(phases)) + len(phases)/2) / len(phases))
 }
 
 // flag is a truth as the scripts take it.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -49,13 +50,7 @@ type Counted struct {
 }
 
 // Sum is all of a step's seconds.
-func (c Counted) Sum() float64 {
-	sum := 0.0
-	for _, sec := range c.Sec {
-		sum += sec
-	}
-	return sum
-}
+func (c Counted) Sum() float64 { return stat.Sum(maps.Values(c.Sec)) }
 
 // Seen is one look at a run's buffer.
 type Seen struct {

@@ -131,10 +131,8 @@ func coldUntil(e Evidence, was, now steprecord.StarvationCause) (ready time.Time
 
 // lacks reports whether the engine still has to load one of the adapters.
 func lacks(engine enginestate.Engine, adapters []string) bool {
-	for _, a := range adapters {
-		if _, refused := engine.Troubles[a]; !refused && !slices.Contains(engine.Adapters, a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(adapters, func(a string) bool {
+		_, refused := engine.Troubles[a]
+		return !refused && !slices.Contains(engine.Adapters, a)
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/kit/chart"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -147,11 +148,7 @@ func (v *Step) groupStrip(g *steprecord.GroupView, r *steprecord.StepRecord, mar
 		row.Ready = units.SignedSeconds(t.ReadyAt.Sub(r.Service.FirstAskedAt).Seconds())
 	}
 	if n := len(g.Rewards); n > 0 {
-		sum := 0.0
-		for _, reward := range g.Rewards {
-			sum += reward
-		}
-		row.Reward = fmt.Sprintf("%.3f", sum/float64(n))
+		row.Reward = fmt.Sprintf("%.3f", stat.Sum(slices.Values(g.Rewards))/float64(n))
 	}
 	strip := chart.Strip{From: sec(v.From), To: sec(v.To), Marks: marks,
 		Description: fmt.Sprintf("group %d: launched %s, started %s later, played for %s", g.Seq, clock(t.LaunchedAt),
@@ -185,12 +182,7 @@ type playedPart struct {
 
 // playedParts are shares of all games' time: turns are not recorded one by one, so that they stand in no order.
 func playedParts(g *steprecord.GroupView) []playedPart {
-	sum := func(all []float64) (s float64) {
-		for _, v := range all {
-			s += v
-		}
-		return s
-	}
+	sum := func(all []float64) float64 { return stat.Sum(slices.Values(all)) }
 	queue, model, env, total := sum(g.QueueSec), sum(g.ModelSec), sum(g.EnvSec), sum(g.EpisodeSec)
 	if total = max(total, queue+model+env); total <= 0 {
 		return []playedPart{{"between", "being played", 1}}

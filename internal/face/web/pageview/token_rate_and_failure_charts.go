@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/internal/face/web/runhistory"
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -49,12 +50,7 @@ func (t *tally) add(name string, from, to, amount float64) {
 
 // names are the largest, in their order, and the others as one.
 func (t *tally) names(order func(a, b string) int) []string {
-	total := func(name string) (sum float64) {
-		for _, v := range t.by[name] {
-			sum += v
-		}
-		return sum
-	}
+	total := func(name string) float64 { return stat.Sum(slices.Values(t.by[name])) }
 	all := slices.SortedFunc(maps.Keys(t.by), func(a, b string) int {
 		return cmp.Or(cmp.Compare(total(b), total(a)), strings.Compare(a, b))
 	})

@@ -113,10 +113,7 @@ func describe(g *workload.RecordedGroup, v steprecord.GroupView) {
 
 // divided is a group's games where only the group's sums are known: in proportion to their lengths.
 func divided(v steprecord.GroupView) []workload.RecordedGame {
-	all := 0
-	for _, n := range v.Phases {
-		all += n
-	}
+	all := stat.Sum(slices.Values(v.Phases))
 	if all == 0 || v.Usage.Requests == 0 {
 		return nil
 	}

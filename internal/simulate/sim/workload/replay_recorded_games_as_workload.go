@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/stat"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/simulate/sim/virtualtime"
 )
@@ -187,10 +188,7 @@ func (g *Recorded) turns(of *RecordedGame, r *virtualtime.Random) Game {
 // as nearly as that allows.
 func apportion(total int64, weights []float64, least int64) []int64 {
 	parts := make([]int64, len(weights))
-	sum := 0.0
-	for _, w := range weights {
-		sum += w
-	}
+	sum := stat.Sum(slices.Values(weights))
 	if sum <= 0 {
 		return parts
 	}

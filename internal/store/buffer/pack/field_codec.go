@@ -68,8 +68,8 @@ func text(c codec, field *string) {
 	}
 }
 
-// elements is a list whose elements take at least so many bytes each of the plan column: the one that is written, or one
-// as long as was read, whose elements are yet to be read.
+// elements is a list whose elements take at least so many bytes each of the plan column: the one that is written, or
+// one as long as was read, whose elements are yet to be read.
 func elements[T any](c codec, list *[]T, least int) []T {
 	if c.w != nil {
 		c.w.uint(uint64(len(*list)))
