@@ -50,8 +50,8 @@ func (p *Problem) Code() rollout.RefusalCode {
 	return rollout.RefusalCode(code)
 }
 
-// Error is what the server said, each fault on a line of its own.
-func (p *Problem) Error() string {
+// Text is what the server said, each fault on a line of its own.
+func (p *Problem) Text() string {
 	text := cmp.Or(p.Detail, p.Title)
 	for _, e := range p.Errors {
 		fault := strings.TrimPrefix(e.Location+": "+e.Message, ": ")
@@ -59,11 +59,16 @@ func (p *Problem) Error() string {
 			text += "\n  " + fault
 		}
 	}
+	return text
+}
+
+// Error is Text, with what helps whoever typed the command.
+func (p *Problem) Error() string {
 	switch {
 	case p.Status == http.StatusUnauthorized:
-		text += "\n  set MILLRACE_TOKEN to one of the server's tokens"
+		return p.Text() + "\n  set MILLRACE_TOKEN to one of the server's tokens"
 	case p.Status >= http.StatusInternalServerError && p.RequestID != "":
-		text += " (request_id " + p.RequestID + ")"
+		return p.Text() + " (request_id " + p.RequestID + ")"
 	}
-	return text
+	return p.Text()
 }

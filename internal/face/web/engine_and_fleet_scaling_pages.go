@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/scaling/supply"
 )
 
-func enginePath(id string) string { return "/v1/engines/" + url.PathEscape(id) }
-
 func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 	var engine enginestate.Engine
-	if err := v.api.get(ctx, enginePath(v.r.PathValue("id")), &engine); err != nil {
+	if err := v.api.get(ctx, apiclient.EnginePath(v.r.PathValue("id")), &engine); err != nil {
 		return content{}, err
 	}
 	fleet := s.deps.History.Fleet(ctx, historyFresh, patience)
@@ -41,7 +39,7 @@ func (s *Site) engine(ctx context.Context, v *visit) (content, error) {
 // scaledFleet is how the fleet is scaled; off says why it is not.
 func scaledFleet(ctx context.Context, v *visit) (view supply.View, off string, err error) {
 	err = v.api.get(ctx, "/v1/fleet", &view)
-	var none problem
+	var none *apiclient.Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
 		return view, none.Detail, nil
 	}

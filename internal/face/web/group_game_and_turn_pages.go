@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
 	"github.com/millrace/millrace/internal/game/diplomacy"
@@ -31,18 +32,19 @@ func refOf(r *http.Request) (rollout.EpisodeRef, error) {
 		sample, fault = strconv.Atoi(text)
 	}
 	if fault != nil || seq < 0 || sample < 0 || run.ValidateID() != nil {
-		return rollout.EpisodeRef{}, problem{Status: http.StatusNotFound, Detail: "groups and games are named by numbers"}
+		return rollout.EpisodeRef{}, &apiclient.Problem{Status: http.StatusNotFound,
+			Detail: "groups and games are named by numbers"}
 	}
 	return rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(seq)}, Sample: sample}, nil
 }
 
 func gamePath(ref rollout.EpisodeRef) string {
-	return fmt.Sprintf("%s/games/%d/%d", runPath(ref.Run), ref.Seq, ref.Sample)
+	return fmt.Sprintf("%s/games/%d/%d", apiclient.RunPath(ref.Run), ref.Seq, ref.Sample)
 }
 
 // missing reports whether a failure is that something is not there, and says so.
 func missing(err error) (string, bool) {
-	var p problem
+	var p *apiclient.Problem
 	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusNotImplemented ||
 		p.Status == http.StatusConflict) {
 		return p.Detail, true
@@ -52,7 +54,7 @@ func missing(err error) (string, bool) {
 
 func gamesOfGroup(ctx context.Context, v *visit, ref rollout.GroupRef) ([]gamelist.Game, error) {
 	var page gamelist.Page
-	err := v.api.get(ctx, fmt.Sprintf("%s/games?group=%d&limit=%d", runPath(ref.Run), ref.Seq, 500), &page)
+	err := v.api.get(ctx, fmt.Sprintf("%s/games?group=%d&limit=%d", apiclient.RunPath(ref.Run), ref.Seq, 500), &page)
 	return page.Games, err
 }
 
@@ -71,7 +73,7 @@ func (s *Site) group(ctx context.Context, v *visit) (content, error) {
 		return content{}, err
 	}
 	if len(games) == 0 {
-		return content{}, problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(
+		return content{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(
 			"nothing is known of games of group %d: it has not begun, or its games are too old", ref.Seq)}
 	}
 	turns := map[int]gamelist.Turns{}
@@ -115,7 +117,7 @@ func (s *Site) game(ctx context.Context, v *visit) (content, error) {
 		info = &games[i]
 	}
 	if info == nil && gone {
-		return content{}, problem{Status: http.StatusNotFound, Detail: why}
+		return content{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: why}
 	}
 	var turns gamelist.Turns
 	err = v.api.get(ctx, gamePath(ref)+"/turns", &turns)
@@ -146,7 +148,7 @@ func (s *Site) game(ctx context.Context, v *visit) (content, error) {
 // statusOfRun is a run as the stores call it.
 func statusOfRun(ctx context.Context, v *visit, run rollout.RunName) (runstatus.RunStatus, error) {
 	var status runstatus.RunStatus
-	err := v.api.get(ctx, runPath(run), &status)
+	err := v.api.get(ctx, apiclient.RunPath(run), &status)
 	status.Spec.Name = idOf(status)
 	return status, err
 }
@@ -180,11 +182,11 @@ func gameMap(ctx context.Context, v *visit) (made, error) {
 	}
 	phase, err := strconv.Atoi(v.r.URL.Query().Get("phase"))
 	if err != nil || saved == nil || phase < 0 || phase >= len(saved.Phases) {
-		return made{}, problem{Status: http.StatusNotFound, Detail: "there is no map of that phase"}
+		return made{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: "there is no map of that phase"}
 	}
 	var picture bytes.Buffer
 	if err := diplomacyview.SVG(&picture, saved, phase); err != nil {
-		return made{}, problem{Status: http.StatusNotFound, Detail: err.Error()}
+		return made{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: err.Error()}
 	}
 	return newMade("image/svg+xml", picture.Bytes()), nil
 }
@@ -196,7 +198,7 @@ func (s *Site) turn(ctx context.Context, v *visit) (content, error) {
 	}
 	number, err := strconv.Atoi(v.r.PathValue("turn"))
 	if err != nil {
-		return content{}, problem{Status: http.StatusNotFound, Detail: "turns are named by numbers"}
+		return content{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: "turns are named by numbers"}
 	}
 	var turn gamelist.Turn
 	if err := v.api.get(ctx, fmt.Sprintf("%s/turns/%d", gamePath(ref), number), &turn); err != nil {

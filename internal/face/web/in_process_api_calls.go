@@ -10,9 +10,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/face/apiclient"
 )
 
 // caller calls the API within the process, in the name and from the address of a visitor.
@@ -23,31 +23,12 @@ type caller struct {
 	bearer string      // a token that is being shown; empty: holder's
 }
 
-// problem is a refusal of the API.
-type problem struct {
-	Status int    `json:"status"`
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Errors []struct {
-		Message  string `json:"message"`
-		Location string `json:"location"`
-	} `json:"errors"`
-}
-
-func (p problem) Error() string {
-	text := p.Detail
-	for _, e := range p.Errors {
-		text += "\n" + strings.TrimPrefix(e.Location+": "+e.Message, ": ")
-	}
-	return text
-}
-
 // statusOf is how a failure is answered.
 func statusOf(err error) (status int, text string) {
-	var p problem
+	var p *apiclient.Problem
 	switch {
 	case errors.As(err, &p):
-		return p.Status, p.Error()
+		return p.Status, p.Text()
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "the service did not answer in time"
 	}
@@ -59,7 +40,7 @@ func (c caller) get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)
 }
 
-// do makes a call with a JSON body, if there is one. A refusal is a problem.
+// do makes a call with a JSON body, if there is one. A refusal is a *Problem.
 func (c caller) do(ctx context.Context, method, path string, body, into any) error {
 	var data []byte
 	if body != nil {
@@ -73,8 +54,8 @@ func (c caller) do(ctx context.Context, method, path string, body, into any) err
 		return err
 	}
 	if answer.status >= http.StatusBadRequest {
-		p := problem{Status: answer.status}
-		if json.Unmarshal(answer.body.Bytes(), &p) != nil || p.Detail == "" {
+		p := &apiclient.Problem{Status: answer.status}
+		if json.Unmarshal(answer.body.Bytes(), p) != nil || p.Detail == "" {
 			p.Detail = fmt.Sprintf("the API answered %d", answer.status)
 		}
 		return p

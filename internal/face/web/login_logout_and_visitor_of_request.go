@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/face/access"
+	"github.com/millrace/millrace/internal/face/apiclient"
 )
 
 // visit is one request of a page: who asks, and how the API is asked for them.
@@ -63,7 +64,7 @@ func (s *Site) visit(w http.ResponseWriter, r *http.Request) (*visit, bool) {
 			}
 		}
 		v.api.bearer = "the session " + id // guesses are counted by the API, wherever they are made
-		var stop problem
+		var stop *apiclient.Problem
 		if err := v.api.get(r.Context(), "/v1/status", nil); errors.As(err, &stop) &&
 			stop.Status == http.StatusTooManyRequests {
 			s.refuse(w, r, stop.Status, stop.Detail)

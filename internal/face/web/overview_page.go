@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 )
-
-// runPath is where the API has a run.
-func runPath(run rollout.RunName) string { return "/v1/runs/" + url.PathEscape(string(run)) }
 
 const (
 	historyFresh = time.Second

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
@@ -52,7 +53,7 @@ func (s *Site) changes(pattern string, of func(context.Context, *visit) (action,
 		}
 		a, err := of(r.Context(), v)
 		if err == nil && (a.Ask || a.path == "") {
-			err = problem{Status: http.StatusUnprocessableEntity, Detail: "fill the form in first"}
+			err = &apiclient.Problem{Status: http.StatusUnprocessableEntity, Detail: "fill the form in first"}
 		}
 		if err == nil {
 			err = v.api.do(r.Context(), a.method, a.path, a.body, nil)
@@ -107,7 +108,7 @@ func (s *Site) routeActions() {
 	} {
 		s.changes("/runs/{run}/do/"+name, func(ctx context.Context, v *visit) (action, error) {
 			var status runstatus.RunStatus
-			path := runPath(rollout.RunName(v.r.PathValue("run")))
+			path := apiclient.RunPath(rollout.RunName(v.r.PathValue("run")))
 			if err := v.api.get(ctx, path, &status); err != nil {
 				return action{}, err
 			}
@@ -124,7 +125,7 @@ func (s *Site) routeActions() {
 	} {
 		s.changes("/engines/{id}/do/"+name, func(ctx context.Context, v *visit) (action, error) {
 			var engine enginestate.Engine
-			if err := v.api.get(ctx, enginePath(v.r.PathValue("id")), &engine); err != nil {
+			if err := v.api.get(ctx, apiclient.EnginePath(v.r.PathValue("id")), &engine); err != nil {
 				return action{}, err
 			}
 			return of(v, engine), nil
@@ -147,7 +148,7 @@ func resumeRun(_ *visit, status runstatus.RunStatus) (action, error) {
 func stopRun(v *visit, status runstatus.RunStatus) (action, error) {
 	reason := strings.TrimSpace(v.r.PostFormValue("reason"))
 	a := action{Title: "Stop " + string(status.Spec.Name), Button: "Stop it for good", Grave: true,
-		method: http.MethodPost, path: runPath(status.Spec.Name) + "/stop",
+		method: http.MethodPost, path: apiclient.RunPath(status.Spec.Name) + "/stop",
 		Says: []string{fmt.Sprintf("The run ends after step %d of %d. Games in play are let go, and the trainer gets no "+
 			"batch any more.", status.NextStep, status.Spec.Steps), "A stopped run cannot be resumed; pause it if you want " +
 			"to go on later."},
@@ -169,11 +170,11 @@ func setRun(v *visit, status runstatus.RunStatus) (action, error) {
 	}
 	change, err := spec.ParseChange(strings.Fields(text))
 	if err != nil {
-		return a, problem{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+		return a, &apiclient.Problem{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	after, err := change.Apply(status.Spec)
 	if err != nil {
-		return a, problem{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+		return a, &apiclient.Problem{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	a.Button, a.body, a.Ask = "Change it", change, false
 	a.Fields = []field{{Name: "set", Value: text, Kind: "hidden"}} // what is done is what was shown
@@ -191,20 +192,20 @@ func changeable() []string {
 
 func drainEngine(_ *visit, e enginestate.Engine) action {
 	return action{Title: "Drain " + string(e.ID), Button: "Drain", back: "engines/" + string(e.ID),
-		method: http.MethodPost, path: enginePath(string(e.ID)) + "/drain",
+		method: http.MethodPost, path: apiclient.EnginePath(string(e.ID)) + "/drain",
 		Says: []string{fmt.Sprintf("It finishes the %.0f requests that it has, gets nothing new, and unloads its adapters.",
 			e.Load.Running+e.Load.Waiting), "It stays in the fleet. Taking it back ends that."}}
 }
 
 func removeEngine(_ *visit, e enginestate.Engine) action {
 	return action{Title: "Remove " + string(e.ID), Button: "Remove", Grave: true, method: http.MethodDelete,
-		path: enginePath(string(e.ID)),
+		path: apiclient.EnginePath(string(e.ID)),
 		Says: []string{"It finishes what it has, and then leaves the fleet. Add it by its address to have it back."}}
 }
 
 func takeBackEngine(_ *visit, e enginestate.Engine) action {
 	return action{Title: "Take " + string(e.ID) + " back", Button: "Take it back", back: "engines/" + string(e.ID),
-		method: http.MethodPut, path: enginePath(string(e.ID)), body: engineBody{e.URL, e.MaxInFlight},
+		method: http.MethodPut, path: apiclient.EnginePath(string(e.ID)), body: engineBody{e.URL, e.MaxInFlight},
 		Says: []string{"It loads the adapters in use, and gets requests again when it is ready."}}
 }
 
@@ -230,6 +231,6 @@ func addEngine(_ context.Context, v *visit) (action, error) {
 			id = strings.ReplaceAll(u.Host, ":", "-")
 		}
 	}
-	a.path, a.body, a.back = enginePath(id), engineBody{URL: address}, "engines/"+url.PathEscape(id)
+	a.path, a.body, a.back = apiclient.EnginePath(id), engineBody{URL: address}, "engines/"+url.PathEscape(id)
 	return a, nil
 }

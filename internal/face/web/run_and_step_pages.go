@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/internal/diagnosis"
 	"github.com/millrace/millrace/internal/face/api"
+	"github.com/millrace/millrace/internal/face/apiclient"
 	"github.com/millrace/millrace/internal/face/tablerow"
 	"github.com/millrace/millrace/internal/face/web/pageview"
 	"github.com/millrace/millrace/internal/face/web/runhistory"
@@ -22,7 +23,7 @@ import (
 // runOf reads what a run's page is made of, in the visitor's name.
 func (s *Site) runOf(ctx context.Context, v *visit) (pageview.RunInput, error) {
 	var in pageview.RunInput
-	if err := v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run"))), &in.View); err != nil {
+	if err := v.api.get(ctx, apiclient.RunPath(rollout.RunName(v.r.PathValue("run"))), &in.View); err != nil {
 		return in, err
 	}
 	status := in.View.RunStatus
@@ -48,7 +49,7 @@ func windowOf(v *visit, whole pageview.Window) (w pageview.Window, zoomed bool, 
 	query := v.r.URL.Query()
 	w, zoomed, err = pageview.ParseWindow(query.Get("from"), query.Get("to"), whole)
 	if err != nil {
-		err = problem{Status: http.StatusBadRequest, Detail: err.Error()}
+		err = &apiclient.Problem{Status: http.StatusBadRequest, Detail: err.Error()}
 	}
 	return w, zoomed, err
 }
@@ -99,7 +100,7 @@ func (s *Site) run(tab string) func(context.Context, *visit) (content, error) {
 // evaluationsOfRun is what evaluations of the run tell, and why others cannot be played.
 func evaluationsOfRun(ctx context.Context, v *visit) (rows []tablerow.EvaluationRow, notes []string, err error) {
 	var list api.EvaluationList
-	err = v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run")))+"/evaluations", &list)
+	err = v.api.get(ctx, apiclient.RunPath(rollout.RunName(v.r.PathValue("run")))+"/evaluations", &list)
 	for _, r := range list.Evaluations {
 		rows = append(rows, tablerow.RowOfEvaluation(r))
 	}
@@ -115,13 +116,13 @@ func gamesOfRun(ctx context.Context, v *visit) (pageview.GameList, error) {
 		}
 	}
 	var page gamelist.Page
-	err := v.api.get(ctx, runPath(rollout.RunName(v.r.PathValue("run")))+"/games?"+query.Encode(), &page)
+	err := v.api.get(ctx, apiclient.RunPath(rollout.RunName(v.r.PathValue("run")))+"/games?"+query.Encode(), &page)
 	return pageview.GameListOf(page, query), err
 }
 
 func (s *Site) step(ctx context.Context, v *visit) (content, error) {
 	run, step := rollout.RunName(v.r.PathValue("run")), v.r.PathValue("step")
-	path := runPath(run)
+	path := apiclient.RunPath(run)
 	var record steprecord.StepRecord
 	if err := v.api.get(ctx, path+"/steps/"+url.PathEscape(step), &record); err != nil {
 		return content{}, err
@@ -131,7 +132,7 @@ func (s *Site) step(ctx context.Context, v *visit) (content, error) {
 	if record.Done {
 		var found diagnosis.StepTimeline
 		err := v.api.get(ctx, fmt.Sprintf("%s/diagnosis?step=%d", path, record.Step), &found)
-		var refused problem
+		var refused *apiclient.Problem
 		switch {
 		case err == nil:
 			timeline = &found

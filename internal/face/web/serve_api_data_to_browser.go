@@ -2,6 +2,8 @@ package web
 
 import (
 	"net/http"
+
+	"github.com/millrace/millrace/internal/face/apiclient"
 )
 
 // data serves the API's data of a page to a browser that has only its cookie. It is read-only and streams: a run's
@@ -19,7 +21,7 @@ func (s *Site) data(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	req, err := v.api.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		s.sorry(w, v, problem{Status: http.StatusBadRequest, Detail: err.Error()})
+		s.sorry(w, v, &apiclient.Problem{Status: http.StatusBadRequest, Detail: err.Error()})
 		return
 	}
 	secure(w.Header())
