@@ -47,7 +47,7 @@ func (m *measurements) adaptersOver(at []int) adapterUse {
 	playing, used, sec, sum := map[rollout.PolicyVersion]int{}, 0, 0.0, 0.0
 	for i, e := range ends {
 		if i > 0 && len(playing) > 0 {
-			span := secondsBetween(ends[i-1].at, e.at)
+			span := units.SecondsBetween(ends[i-1].at, e.at)
 			sec, sum = sec+span, sum+span*float64(used)
 		}
 		was := playing[e.version]

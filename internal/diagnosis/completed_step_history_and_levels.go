@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -119,17 +118,17 @@ func newStep(r *steprecord.StepRecord) (step, error) {
 	}
 	asked := r.Service.FirstAskedAt
 	if _, reported := r.Trainer.Phases[steprecord.PhaseWait]; !reported {
-		s.phases[waitAt] = max(0, secondsBetween(asked, r.Service.GrantedAt))
+		s.phases[waitAt] = max(0, units.SecondsBetween(asked, r.Service.GrantedAt))
 		known += s.phases[waitAt]
 	}
 	if s.wall == 0 {
-		s.wall = max(known, secondsBetween(asked, r.Service.CompletedAt))
+		s.wall = max(known, units.SecondsBetween(asked, r.Service.CompletedAt))
 	}
 	if known > 2*s.wall {
 		return step{}, fmt.Errorf("its phases sum to %s in a wall time of %s", units.Seconds(known), units.Seconds(s.wall))
 	}
 	if s.no == 0 {
-		s.prefill = max(s.phases[waitAt], secondsBetween(asked, r.Service.GrantedAt))
+		s.prefill = max(s.phases[waitAt], units.SecondsBetween(asked, r.Service.GrantedAt))
 		s.wall -= s.phases[waitAt]
 		known -= s.phases[waitAt]
 		s.phases[waitAt] = 0
@@ -141,14 +140,6 @@ func newStep(r *steprecord.StepRecord) (step, error) {
 	// other is negative, and the sum is still exact.
 	s.phases[otherAt] += s.wall - known
 	return s, nil
-}
-
-// secondsBetween is 0 when either time is missing.
-func secondsBetween(from, to time.Time) float64 {
-	if from.IsZero() || to.IsZero() {
-		return 0
-	}
-	return to.Sub(from).Seconds()
 }
 
 // usualSteps leaves out the steps that checkpointed or evaluated, or fell into a pause, when most others did not, and

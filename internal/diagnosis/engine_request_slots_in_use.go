@@ -1,5 +1,9 @@
 package diagnosis
 
+import (
+	"github.com/millrace/millrace/internal/kit/units"
+)
+
 // slotUse is how many of the engines' request slots are in use, and by which runs.
 type slotUse struct {
 	slots    float64 // that this run may fill: the engines' limits, or its own
@@ -40,7 +44,7 @@ func (s *step) heldAtClaim() float64 {
 	held, n := 0.0, 0.0
 	for i := range v.Groups {
 		g := &v.Groups[i]
-		if span := secondsBetween(g.Times.StartedAt, g.Times.ReadyAt); span > 0 {
+		if span := units.SecondsBetween(g.Times.StartedAt, g.Times.ReadyAt); span > 0 {
 			held += g.Usage.ExecSec / span
 			n++
 		}

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -55,11 +56,11 @@ func (l groupLatency) ofBatch(s *step) float64 {
 }
 
 func launchToReady(g *steprecord.GroupView) float64 {
-	return max(0, secondsBetween(g.Times.LaunchedAt, g.Times.ReadyAt))
+	return max(0, units.SecondsBetween(g.Times.LaunchedAt, g.Times.ReadyAt))
 }
 
 func launchToStart(g *steprecord.GroupView) float64 {
-	return max(0, secondsBetween(g.Times.LaunchedAt, g.Times.StartedAt))
+	return max(0, units.SecondsBetween(g.Times.LaunchedAt, g.Times.StartedAt))
 }
 
 // played is how long a group is played: its slowest game, without its time in the dispatch queue unless queueing
@@ -73,7 +74,7 @@ func played(g *steprecord.GroupView, queueing bool) float64 {
 		slowest = max(slowest, sec)
 	}
 	if slowest == 0 {
-		slowest = max(0, secondsBetween(g.Times.StartedAt, g.Times.ReadyAt))
+		slowest = max(0, units.SecondsBetween(g.Times.StartedAt, g.Times.ReadyAt))
 	}
 	return slowest
 }

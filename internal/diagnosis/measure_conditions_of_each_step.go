@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -195,7 +196,7 @@ func groupPlaySec(g *steprecord.GroupView) float64 {
 	if len(g.EpisodeSec) > 0 {
 		return slices.Max(g.EpisodeSec)
 	}
-	return max(0, secondsBetween(g.Times.StartedAt, g.Times.ReadyAt))
+	return max(0, units.SecondsBetween(g.Times.StartedAt, g.Times.ReadyAt))
 }
 
 // droppedBefore is how many groups were dropped between the claim of the step before and a step's own.
@@ -293,7 +294,7 @@ func requestsInFlight(steps []step) *rateOverTime {
 		groups := steps[i].view().Groups
 		for j := range groups {
 			t := groups[j].Times
-			if span := secondsBetween(t.StartedAt, t.ReadyAt); span > 0 && groups[j].Usage.ExecSec > 0 {
+			if span := units.SecondsBetween(t.StartedAt, t.ReadyAt); span > 0 && groups[j].Usage.ExecSec > 0 {
 				held = append(held, stretch{t.StartedAt, t.ReadyAt, groups[j].Usage.ExecSec / span})
 			}
 		}

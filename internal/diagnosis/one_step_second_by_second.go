@@ -110,7 +110,7 @@ func (m *measurements) usualOf(no rollout.Step) float64 {
 // groupWaits is the batch's groups in the order in which they were ready.
 func groupWaits(v *steprecord.ServiceView) []GroupWait {
 	out := []GroupWait{}
-	since := func(at time.Time) float64 { return secondsBetween(v.FirstAskedAt, at) }
+	since := func(at time.Time) float64 { return units.SecondsBetween(v.FirstAskedAt, at) }
 	for i := range v.Groups {
 		g := &v.Groups[i]
 		w := GroupWait{Seq: g.Seq, ReadySec: since(g.Times.ReadyAt), LaunchSec: since(g.Times.LaunchedAt),
@@ -159,7 +159,7 @@ func (s *step) spans(groups []GroupWait) []Span {
 func (s *step) waitSpans(groups []GroupWait) (spans []Span, at float64) {
 	v := s.view()
 	wait := max(s.wait(), s.prefill)
-	seen := min(wait, max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
+	seen := min(wait, max(0, units.SecondsBetween(v.FirstAskedAt, v.GrantedAt)))
 	if v.GrantedAt.IsZero() {
 		seen = 0
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // rateOverTime is a quantity that changes at known times, such as requests in flight, with its integral. It is sorted
@@ -71,7 +73,7 @@ func (r *rateOverTime) in(from, to time.Time) float64 {
 
 // mean is the mean over a window.
 func (r *rateOverTime) mean(from, to time.Time) float64 {
-	if sec := secondsBetween(from, to); sec > 0 {
+	if sec := units.SecondsBetween(from, to); sec > 0 {
 		return r.in(from, to) / sec
 	}
 	return 0

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -57,7 +58,7 @@ func loadsOf(m *measurements) (engineLoads, []playedGroup) {
 			from := v.GrantedAt.Add(-seconds(v.Fleet.WindowSec))
 			sampled = append(sampled, stretch{from, v.GrantedAt, v.Fleet.InFlight})
 			windows = append(windows, stretch{from, v.GrantedAt, 1})
-			l.engines = append(l.engines, engineWindow{secondsBetween(l.held.origin, v.GrantedAt), v.Fleet.Engines})
+			l.engines = append(l.engines, engineWindow{units.SecondsBetween(l.held.origin, v.GrantedAt), v.Fleet.Engines})
 		}
 	}
 	l.sampled, l.windows = integrated(sampled), integrated(windows)
@@ -172,7 +173,7 @@ func (g *playedGroup) episodes() []float64 {
 	if len(g.view.EpisodeSec) > 0 {
 		return g.view.EpisodeSec
 	}
-	return []float64{max(0, secondsBetween(g.view.Times.StartedAt, g.view.Times.ReadyAt))}
+	return []float64{max(0, units.SecondsBetween(g.view.Times.StartedAt, g.view.Times.ReadyAt))}
 }
 
 // held is the average number of requests that one of its games has in flight.

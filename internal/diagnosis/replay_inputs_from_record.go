@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/engine/capacity"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -193,7 +194,7 @@ func (p *replayModel) addFleet(m *measurements, reg *regime, steps []step) {
 	origin := firstLaunch(steps)
 	for i := range steps {
 		v := steps[i].view()
-		end := secondsBetween(origin, v.GrantedAt)
+		end := units.SecondsBetween(origin, v.GrantedAt)
 		if v.Fleet.Engines > 0 && end > 0 && m.fleet.engines > 0 {
 			p.windows = append(p.windows, engineWindow{end, v.Fleet.Engines})
 		}
@@ -240,10 +241,10 @@ func (s *step) handover() float64 {
 	if s.wait() <= 0 || last == nil || last.Times.ReadyAt.IsZero() || v.GrantedAt.IsZero() || v.FirstAskedAt.IsZero() {
 		return 0
 	}
-	seen := min(s.wait(), max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
+	seen := min(s.wait(), max(0, units.SecondsBetween(v.FirstAskedAt, v.GrantedAt)))
 	ready := last.Times.ReadyAt
 	if asked := v.GrantedAt.Add(-time.Duration(seen * float64(time.Second))); ready.Before(asked) {
 		ready = asked
 	}
-	return max(0, s.wait()-seen+secondsBetween(ready, v.GrantedAt))
+	return max(0, s.wait()-seen+units.SecondsBetween(ready, v.GrantedAt))
 }

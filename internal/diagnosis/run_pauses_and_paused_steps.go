@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // pause is a time in which the run was paused. Where its fleet was given back meanwhile, it lasts until as many engines
@@ -75,7 +77,7 @@ func pausedIn(pauses []pause, s *step) bool {
 		}
 		paused += during.overlap(p.from, to)
 	}
-	return paused > rareShare*secondsBetween(during.from, during.to)
+	return paused > rareShare*units.SecondsBetween(during.from, during.to)
 }
 
 // pauseNotes says that the run is paused now, if it is.

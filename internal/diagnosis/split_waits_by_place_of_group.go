@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -46,7 +47,7 @@ func (s *step) waitByPlace() byPlace {
 	}
 	seen := wait
 	if !v.FirstAskedAt.IsZero() {
-		seen = min(wait, max(0, secondsBetween(v.FirstAskedAt, v.GrantedAt)))
+		seen = min(wait, max(0, units.SecondsBetween(v.FirstAskedAt, v.GrantedAt)))
 	}
 	parts = placesIn(window{v.GrantedAt.Add(-seconds(seen)), v.GrantedAt}, last)
 	parts.add(PlaceHandover, wait-seen)
@@ -79,7 +80,7 @@ func lastGroup(groups []steprecord.GroupView) *steprecord.GroupView {
 func playedShares(g *steprecord.GroupView) byPlace {
 	var shares byPlace
 	longest := slowestEpisode(g)
-	span := secondsBetween(g.Times.StartedAt, g.Times.ReadyAt)
+	span := units.SecondsBetween(g.Times.StartedAt, g.Times.ReadyAt)
 	if longest < 0 || span <= 0 {
 		shares.add(PlaceUnknown, 1)
 		return shares

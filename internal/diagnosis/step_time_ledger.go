@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -121,9 +122,9 @@ func gapsBetween(all []step) []float64 {
 			continue
 		}
 		// What a process did that was gone before it completed the step is in no record.
-		gap := secondsBetween(before.view().CompletedAt, v.CompletedAt) - s.wall
+		gap := units.SecondsBetween(before.view().CompletedAt, v.CompletedAt) - s.wall
 		if !s.takenOver(before) {
-			gap = min(gap, secondsBetween(before.view().CompletedAt, v.FirstAskedAt))
+			gap = min(gap, units.SecondsBetween(before.view().CompletedAt, v.FirstAskedAt))
 		}
 		if gap > 0.001*s.wall { // and not the clocks of two machines
 			gaps[i] = gap

@@ -111,13 +111,13 @@ func (m *Machine) judge(s *Sample) []Command {
 		m.Ceiling = &bound{t.From, t.workNow(s), batchOf(s)}
 		if to := max(min(t.From, m.most()), m.least()); rested && to < m.Wanted {
 			commands = append(commands, m.change(s.At, to, Undone,
-				fmt.Sprintf("%s; back to %s", said.Text, engines(to)), nil))
+				fmt.Sprintf("%s; back to %s", said.Text, units.Counted(to, "engine")), nil))
 		}
 	case t.Code == GivesBack && t.longer(s):
 		m.Floor = &bound{t.From, workOf(s), batchOf(s)}
 		if to := min(t.From, m.most()); rested && to > m.Wanted {
 			commands = append(commands, m.change(s.At, to, Restored,
-				fmt.Sprintf("%s; back to %s", said.Text, engines(to)), nil))
+				fmt.Sprintf("%s; back to %s", said.Text, units.Counted(to, "engine")), nil))
 		}
 	}
 	return commands
@@ -239,7 +239,7 @@ func (m *Machine) learn(work, batch float64) {
 }
 
 func effectText(t *trial, effects []Effect) string {
-	text := fmt.Sprintf("%s in place of %d", engines(t.To), t.From)
+	text := fmt.Sprintf("%s in place of %d", units.Counted(t.To, "engine"), t.From)
 	for i, e := range effects {
 		if i > 0 {
 			text += ", and"

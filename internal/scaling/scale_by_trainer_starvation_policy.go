@@ -98,7 +98,7 @@ func (m *Machine) buy(s *Sample, needs []need, t sums, to int) Command {
 	if n.shares {
 		what = "its batches are"
 	}
-	reason += fmt.Sprintf("; with %s %s predicted to take %s", engines(to), what, units.Seconds(then))
+	reason += fmt.Sprintf("; with %s %s predicted to take %s", units.Counted(to, "engine"), what, units.Seconds(then))
 	if unbound := whole(t.buys); unbound > to && to >= m.most() {
 		reason += fmt.Sprintf("; %d are needed, %s", unbound, m.limitText())
 	}
@@ -112,14 +112,14 @@ func (m *Machine) buy(s *Sample, needs []need, t sums, to int) Command {
 
 func (m *Machine) giveBack(s *Sample, needs []need, t sums, to int) Command {
 	predicted := m.predicted(needs, to)
-	reason := fmt.Sprintf("%s will do: %s needed, and %s to spare", engines(to), units.Number(t.engines),
+	reason := fmt.Sprintf("%s will do: %s needed, and %s to spare", units.Counted(to, "engine"), units.Number(t.engines),
 		units.Percent(spare))
 	switch {
 	case len(needs) != 1:
 		reason += fmt.Sprintf(" (%s)", needsText(needs))
 	case needs[0].capped():
 		run := needs[0].run
-		reason = fmt.Sprintf("%s will do: the max_engines of %s is %d", engines(to), run.Name, run.MaxEngines)
+		reason = fmt.Sprintf("%s will do: the max_engines of %s is %d", units.Counted(to, "engine"), run.Name, run.MaxEngines)
 	default:
 		reason += fmt.Sprintf("; %s", m.paceText(&needs[0]))
 	}
@@ -157,7 +157,7 @@ func (m *Machine) holds(t sums, needs []need, up int, joining, rested bool) stri
 		return fmt.Sprintf("the engines that were bought are still starting; %s wanted", isAre(m.Wanted))
 	case t.capacity != nil && up <= m.Wanted:
 		if m.Ceiling != nil && m.Wanted >= m.Ceiling.Engines {
-			return fmt.Sprintf("more than %s did not shorten steps", engines(m.Ceiling.Engines))
+			return fmt.Sprintf("more than %s did not shorten steps", units.Counted(m.Ceiling.Engines, "engine"))
 		}
 		if whole(t.buys) > m.Wanted && m.Wanted >= m.most() {
 			return fmt.Sprintf("%s is capacity-bound, and %s", t.capacity.run.Name, m.limitText())
@@ -165,7 +165,7 @@ func (m *Machine) holds(t sums, needs []need, up int, joining, rested bool) stri
 		if n := t.capacity; n.capped() {
 			return fmt.Sprintf("%s is capacity-bound, and its max_engines is %d", n.run.Name, n.run.MaxEngines)
 		}
-		return fmt.Sprintf("%s needs %s", t.capacity.run.Name, engines(m.Wanted))
+		return fmt.Sprintf("%s needs %s", t.capacity.run.Name, units.Counted(m.Wanted, "engine"))
 	case t.capacity != nil && !rested:
 		return fmt.Sprintf("%s is capacity-bound; the last change was less than a cold start ago", t.capacity.run.Name)
 	case t.capacity != nil:
@@ -209,13 +209,6 @@ func needsText(needs []need) string {
 		texts = append(texts, fmt.Sprintf("%s %s", n.run.Name, units.Number(n.engines)))
 	}
 	return strings.Join(texts, ", ")
-}
-
-func engines(n int) string {
-	if n == 1 {
-		return "1 engine"
-	}
-	return fmt.Sprintf("%d engines", n)
 }
 
 func engineCount(n float64) string {

@@ -3,6 +3,8 @@ package scaling
 import (
 	"fmt"
 	"time"
+
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // Machine decides from sample to sample. Its zero value is of no use: New or Restore.
@@ -74,7 +76,7 @@ func (m *Machine) set(ev Set) []Command {
 	}
 	reason := fmt.Sprintf("an operator set min %d, max %d", m.Config.Min, m.Config.Max)
 	if m.Config.Policy == Fixed {
-		reason = fmt.Sprintf("an operator set %s", engines(m.Config.Engines))
+		reason = fmt.Sprintf("an operator set %s", units.Counted(m.Config.Engines, "engine"))
 	}
 	if before.Policy != m.Config.Policy {
 		reason += fmt.Sprintf(", policy %s", m.Config.Policy)

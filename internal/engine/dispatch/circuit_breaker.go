@@ -208,10 +208,3 @@ func (b *breaker) opensHalf() {
 		b.state, b.dead = halfOpen, false
 	}
 }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

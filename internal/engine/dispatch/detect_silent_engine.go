@@ -2,13 +2,15 @@ package dispatch
 
 import (
 	"time"
+
+	"github.com/millrace/millrace/internal/kit/units"
 )
 
 // silent reports whether an engine that let a request's deadline pass gave no sign of life for longer than requests
 // take: since the request was sent, or, where deadlines are shorter than that, since it was asked at all.
 func (s *Scheduler) silent(e *engine, q *entry) bool {
 	usual := s.usual()
-	if usual > 0 && s.now.Sub(later(q.sentAt, e.lifeAt)) > max(usual, s.cfg.SignDelay) {
+	if usual > 0 && s.now.Sub(units.Later(q.sentAt, e.lifeAt)) > max(usual, s.cfg.SignDelay) {
 		return true
 	}
 	return !e.askedAt.IsZero() && s.now.Sub(e.askedAt) > max(usual, s.cfg.Patience)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -18,7 +19,7 @@ type Pace struct {
 }
 
 // perRequest is the tokens per second that one request sees.
-func (p Pace) perRequest() float64 { return ratio(p.OutputTPS, p.Running) }
+func (p Pace) perRequest() float64 { return units.Share(p.OutputTPS, p.Running) }
 
 // Where an engine counts as slow, and where no longer. An engine with less to do also generates less, so that
 // one which is given less is judged by what its requests see.
@@ -124,5 +125,5 @@ func meanPace(loads []enginestate.EngineLoad) (p Pace, covered float64) {
 		p.OutputTPS += l.OutputTPS * l.WindowSec
 		p.Running += l.Running * l.WindowSec
 	}
-	return Pace{ratio(p.OutputTPS, covered), ratio(p.Running, covered)}, covered
+	return Pace{units.Share(p.OutputTPS, covered), units.Share(p.Running, covered)}, covered
 }

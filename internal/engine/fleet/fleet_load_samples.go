@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -168,11 +169,11 @@ func Mean(samples []Sample, from, to time.Time) steprecord.FleetView {
 	covered := from // windows may overlap; each moment counts once
 	for _, s := range samples {
 		start := s.At.Add(-time.Duration(s.WindowSec * float64(time.Second)))
-		w := earlier(s.At, to).Sub(later(start, covered)).Seconds()
+		w := units.Earlier(s.At, to).Sub(units.Later(start, covered)).Seconds()
 		if w <= 0 {
 			continue
 		}
-		covered = earlier(s.At, to)
+		covered = units.Earlier(s.At, to)
 		v.WindowSec += w
 		engineSec += w * float64(s.Engines)
 		busySec += w * float64(s.Busy)
@@ -182,33 +183,12 @@ func Mean(samples []Sample, from, to time.Time) steprecord.FleetView {
 		v.InputTPS += w * s.InputTPS
 		v.OutputTPS += w * s.OutputTPS
 	}
-	v.Engines = ratio(engineSec, v.WindowSec)
-	v.BusyShare = ratio(busySec, engineSec)
-	v.InFlight = ratio(flightSec, engineSec)
-	v.SlotShare = ratio(flightSec, limitSec)
-	v.QueuedRequests = ratio(v.QueuedRequests, v.WindowSec)
-	v.InputTPS = ratio(v.InputTPS, v.WindowSec)
-	v.OutputTPS = ratio(v.OutputTPS, v.WindowSec)
+	v.Engines = units.Share(engineSec, v.WindowSec)
+	v.BusyShare = units.Share(busySec, engineSec)
+	v.InFlight = units.Share(flightSec, engineSec)
+	v.SlotShare = units.Share(flightSec, limitSec)
+	v.QueuedRequests = units.Share(v.QueuedRequests, v.WindowSec)
+	v.InputTPS = units.Share(v.InputTPS, v.WindowSec)
+	v.OutputTPS = units.Share(v.OutputTPS, v.WindowSec)
 	return v
-}
-
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

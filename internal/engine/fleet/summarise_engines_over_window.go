@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 )
@@ -28,7 +29,7 @@ func (w *engineWindow) add(end time.Time, rows []engineStretch) {
 			continue
 		}
 		begin := end.Add(-time.Duration(row.Sec * float64(time.Second)))
-		inside := earlier(end, w.to).Sub(later(begin, w.from)).Seconds()
+		inside := units.Earlier(end, w.to).Sub(units.Later(begin, w.from)).Seconds()
 		if inside <= 0 {
 			continue
 		}
@@ -59,7 +60,7 @@ func (w *engineWindow) chosen(most int) []rollout.EngineID {
 		for _, s := range w.engines[id] {
 			inFlight, output = inFlight+s.Running+s.Waiting, output+s.Output
 		}
-		perToken[id] = ratio(inFlight, output)
+		perToken[id] = units.Share(inFlight, output)
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(id)) // never fails
 		place[id] = hash.Sum64()
@@ -77,12 +78,12 @@ func viewOf(id rollout.EngineID, stretches []Work, bins int) enginestate.EngineV
 	for _, s := range stretches {
 		sum = sum.Plus(s)
 	}
-	per := func(v float64) float64 { return digits(ratio(v, sum.Sec)) }
+	per := func(v float64) float64 { return digits(units.Share(v, sum.Sec)) }
 	return enginestate.EngineView{
 		Engine: id, WindowSec: digits(sum.Sec), Running: per(sum.Running), Waiting: per(sum.Waiting),
 		InFlight: per(sum.Running + sum.Waiting), Limit: per(sum.Limit), InputTPS: per(sum.Input),
-		OutputTPS: per(sum.Output), RequestSec: digits(ratio(sum.RequestSec, sum.Requests)),
-		Requests: digits(sum.Requests), PrefixHitShare: digits(ratio(sum.Cached, sum.Input)),
+		OutputTPS: per(sum.Output), RequestSec: digits(units.Share(sum.RequestSec, sum.Requests)),
+		Requests: digits(sum.Requests), PrefixHitShare: digits(units.Share(sum.Cached, sum.Input)),
 		Preemptions: digits(sum.Preemptions), KVUsage: per(sum.KV), Loads: loadBins(stretches, bins),
 	}
 }
@@ -92,7 +93,7 @@ func loadBins(stretches []Work, most int) []enginestate.LoadBin {
 	bins := make([]enginestate.LoadBin, 0, len(stretches))
 	for _, s := range stretches {
 		bins = append(bins, enginestate.LoadBin{
-			InFlight: ratio(s.Running+s.Waiting, s.Sec), Sec: s.Sec, InputTokens: s.Input - s.Cached,
+			InFlight: units.Share(s.Running+s.Waiting, s.Sec), Sec: s.Sec, InputTokens: s.Input - s.Cached,
 			OutputTokens: s.Output, Requests: s.Requests,
 		})
 	}

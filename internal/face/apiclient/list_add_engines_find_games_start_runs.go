@@ -36,9 +36,14 @@ func (c *Client) AddEngine(ctx context.Context, id, address string, maxInFlight 
 	return Send[enginestate.Engine](ctx, c, http.MethodPut, EnginePath(id), body)
 }
 
+// GamePath is where the API has a game.
+func GamePath(ref rollout.EpisodeRef) string {
+	return fmt.Sprintf("%s/games/%d/%d", RunPath(ref.Run), ref.Seq, ref.Sample)
+}
+
 // Game is one game as its environment writes it.
 func (c *Client) Game(ctx context.Context, ref rollout.EpisodeRef) ([]byte, error) {
-	a, err := c.Call(ctx, http.MethodGet, fmt.Sprintf("%s/games/%d/%d", RunPath(ref.Run), ref.Seq, ref.Sample), "", nil)
+	a, err := c.Call(ctx, http.MethodGet, GamePath(ref), "", nil)
 	return a.Body, err
 }
 

@@ -115,16 +115,12 @@ func setQuery(q url.Values, values map[string]string) {
 	}
 }
 
-func gamePath(ref rollout.EpisodeRef) string {
-	return fmt.Sprintf("%s/games/%d/%d", apiclient.RunPath(ref.Run), ref.Seq, ref.Sample)
-}
-
 // Turns lists the turns of a game, also as the server wrote them.
 func (c Client) Turns(ctx context.Context, ref rollout.EpisodeRef) (gamelist.Turns, apiclient.Answer, error) {
-	return apiclient.Get[gamelist.Turns](ctx, c.Client, gamePath(ref)+"/turns")
+	return apiclient.Get[gamelist.Turns](ctx, c.Client, apiclient.GamePath(ref)+"/turns")
 }
 
 // Turn is one turn of a game, also as the server wrote it.
 func (c Client) Turn(ctx context.Context, ref rollout.EpisodeRef, n int) (gamelist.Turn, apiclient.Answer, error) {
-	return apiclient.Get[gamelist.Turn](ctx, c.Client, fmt.Sprintf("%s/turns/%d", gamePath(ref), n))
+	return apiclient.Get[gamelist.Turn](ctx, c.Client, fmt.Sprintf("%s/turns/%d", apiclient.GamePath(ref), n))
 }

@@ -38,10 +38,6 @@ func refOf(r *http.Request) (rollout.EpisodeRef, error) {
 	return rollout.EpisodeRef{GroupRef: rollout.GroupRef{Run: run, Seq: rollout.GroupSeq(seq)}, Sample: sample}, nil
 }
 
-func gamePath(ref rollout.EpisodeRef) string {
-	return fmt.Sprintf("%s/games/%d/%d", apiclient.RunPath(ref.Run), ref.Seq, ref.Sample)
-}
-
 // missing reports whether a failure is that something is not there, and says so.
 func missing(err error) (string, bool) {
 	var p *apiclient.Problem
@@ -83,7 +79,7 @@ func (s *Site) group(ctx context.Context, v *visit) (content, error) {
 		}
 		var of gamelist.Turns
 		one := rollout.EpisodeRef{GroupRef: ref.GroupRef, Sample: g.Sample}
-		if err := v.api.get(ctx, gamePath(one)+"/turns", &of); err == nil {
+		if err := v.api.get(ctx, apiclient.GamePath(one)+"/turns", &of); err == nil {
 			turns[g.Sample] = of
 		} else if _, gone := missing(err); !gone {
 			return content{}, err
@@ -120,7 +116,7 @@ func (s *Site) game(ctx context.Context, v *visit) (content, error) {
 		return content{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: why}
 	}
 	var turns gamelist.Turns
-	err = v.api.get(ctx, gamePath(ref)+"/turns", &turns)
+	err = v.api.get(ctx, apiclient.GamePath(ref)+"/turns", &turns)
 	noTurns, gone := missing(err)
 	if err != nil && !gone {
 		return content{}, err
@@ -156,7 +152,7 @@ func statusOfRun(ctx context.Context, v *visit, run rollout.RunName) (runstatus.
 // readGame reads a game as its environment writes it; saved is nil if that is no Diplomacy.
 func readGame(ctx context.Context, v *visit, ref rollout.EpisodeRef) (string, *diplomacy.SavedGame, error) {
 	var raw json.RawMessage
-	if err := v.api.get(ctx, gamePath(ref), &raw); err != nil {
+	if err := v.api.get(ctx, apiclient.GamePath(ref), &raw); err != nil {
 		return "", nil, err
 	}
 	var saved diplomacy.SavedGame
@@ -201,7 +197,7 @@ func (s *Site) turn(ctx context.Context, v *visit) (content, error) {
 		return content{}, &apiclient.Problem{Status: http.StatusNotFound, Detail: "turns are named by numbers"}
 	}
 	var turn gamelist.Turn
-	if err := v.api.get(ctx, fmt.Sprintf("%s/turns/%d", gamePath(ref), number), &turn); err != nil {
+	if err := v.api.get(ctx, fmt.Sprintf("%s/turns/%d", apiclient.GamePath(ref), number), &turn); err != nil {
 		return content{}, err
 	}
 	_, saved, err := readGame(ctx, v, ref)

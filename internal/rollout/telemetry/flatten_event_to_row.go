@@ -36,14 +36,6 @@ func (r Row) text(name, value string) {
 	}
 }
 
-// seconds is the time from a to b; 0 when one of them is not known.
-func seconds(a, b time.Time) float64 {
-	if a.IsZero() || b.IsZero() {
-		return 0
-	}
-	return b.Sub(a).Seconds()
-}
-
 func longest(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

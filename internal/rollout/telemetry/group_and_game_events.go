@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"slices"
@@ -21,8 +22,8 @@ func (GroupReady) kind() *kind { return groupReadyKind }
 func (b GroupReady) row(r Row) {
 	g := b.Group
 	r["group_id"], r["policy_version"] = g.Seq, g.MinVersion
-	r["queue_s"] = seconds(g.Times.LaunchedAt, g.Times.StartedAt)
-	r["duration_s"] = seconds(g.Times.StartedAt, g.Times.ReadyAt)
+	r["queue_s"] = units.SecondsBetween(g.Times.LaunchedAt, g.Times.StartedAt)
+	r["duration_s"] = units.SecondsBetween(g.Times.StartedAt, g.Times.ReadyAt)
 	r["episodes"], r["episode_max_s"] = len(g.EpisodeSec), longest(g.EpisodeSec)
 	r["model_max_s"], r["env_max_s"], r["dispatch_queue_max_s"] = longest(g.ModelSec), longest(g.EnvSec),
 		longest(g.QueueSec)

@@ -131,15 +131,9 @@ func noEngine(e Evidence) (runstatus.Alarm, bool) {
 	for _, state := range slices.Sorted(maps.Keys(states)) {
 		parts = append(parts, fmt.Sprintf("%d %s", states[state], state))
 	}
-	a.Text = fmt.Sprintf("none of %s is ready: %s%s", engines(len(e.Engines)), strings.Join(parts, ", "), reason)
+	a.Text = fmt.Sprintf("none of %s is ready: %s%s", units.Counted(len(e.Engines), "engine"), strings.Join(parts, ", "),
+		reason)
 	return a, true
-}
-
-func engines(n int) string {
-	if n == 1 {
-		return "1 engine"
-	}
-	return fmt.Sprintf("%d engines", n)
 }
 
 // modelNotServed looks at engines of any state that have said what they serve: one that serves the model and is

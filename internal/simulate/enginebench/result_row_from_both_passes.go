@@ -1,6 +1,10 @@
 package enginebench
 
-import "math"
+import (
+	"math"
+
+	"github.com/millrace/millrace/internal/kit/units"
+)
 
 // Row is what was measured with one number of engines. Rates and seconds are of this machine's clock, whatever the
 // speed of the simulation.
@@ -54,11 +58,11 @@ func sum(windows []window) totals {
 	var input, cached float64
 	for _, w := range windows {
 		input, cached = input+w.input, cached+w.cached
-		t.inputTPS += ratio(w.input, w.sec)
-		t.outputTPS += ratio(w.output, w.sec)
-		t.busyShare += min(1, ratio(w.busy, w.of)) / float64(len(windows))
+		t.inputTPS += units.Share(w.input, w.sec)
+		t.outputTPS += units.Share(w.output, w.sec)
+		t.busyShare += min(1, units.Share(w.busy, w.of)) / float64(len(windows))
 	}
-	t.cachedShare = ratio(cached, input)
+	t.cachedShare = units.Share(cached, input)
 	return t
 }
 
@@ -70,13 +74,13 @@ type demand struct {
 
 // starved is the trainer's wait per step when games come at this rate.
 func (d demand) starved(gamesPerMin float64) float64 {
-	return max(0, ratio(60*float64(d.gamesPerStep), gamesPerMin)-d.stepSec)
+	return max(0, units.Share(60*float64(d.gamesPerStep), gamesPerMin)-d.stepSec)
 }
 
 // gamesPerMin turns calls into games.
 func gamesPerMin(calls int64, sec float64, finished played) float64 {
-	perGame := ratio(float64(finished.gameCalls), float64(finished.games))
-	return 60 * ratio(ratio(float64(calls), perGame), sec)
+	perGame := units.Share(float64(finished.gameCalls), float64(finished.games))
+	return 60 * units.Share(units.Share(float64(calls), perGame), sec)
 }
 
 // row joins both passes of a count. base is the first row's output TPS per engine; 0: this is the first.
@@ -89,19 +93,11 @@ func row(engines int, games totals, perMin float64, closed totals, base float64,
 		Engines: engines, GamesPerMin: round(perMin, 2),
 		InputTPS: round(games.inputTPS, 1), OutputTPS: round(games.outputTPS, 1), BusyShare: round(games.busyShare, 4),
 		ClosedLoopOutputTPS: round(closed.outputTPS, 1),
-		Efficiency:          round(ratio(games.outputTPS, closed.outputTPS), 4),
-		ScalingEfficiency:   round(ratio(perEngine, base), 4),
+		Efficiency:          round(units.Share(games.outputTPS, closed.outputTPS), 4),
+		ScalingEfficiency:   round(units.Share(perEngine, base), 4),
 
 		StarvedSecondsPerStep: round(d.starved(perMin), 3),
 	}
-}
-
-// ratio is a over b, and 0 where there is nothing to compare with, so that a row is always a number.
-func ratio(a, b float64) float64 {
-	if b <= 0 {
-		return 0
-	}
-	return a / b
 }
 
 func round(v float64, digits int) float64 {

@@ -78,8 +78,8 @@ func (p *Plan) eligible(b Batch) []*Cell {
 
 // nothing says why nothing is recommended.
 func (p *Plan) nothing(b Batch) string {
-	text := fmt.Sprintf("no setting with %s of %s a step was simulated", count(b.Groups, "group"),
-		count(b.Samples, "game"))
+	text := fmt.Sprintf("no setting with %s of %s a step was simulated", units.Counted(b.Groups, "group"),
+		units.Counted(b.Samples, "game"))
 	for _, c := range p.Cells {
 		if c.Batch() == b && c.Refused != "" {
 			return fmt.Sprintf("%s: %s", text, c.Refused)

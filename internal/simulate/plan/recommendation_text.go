@@ -11,12 +11,12 @@ import (
 // "5 engines at depth 2: 152 s; 4 engines would take 190 s; a sixth buys 0.4 s for $1.89/h".
 func (p *Plan) text(r Request, best *Cell, cells []*Cell) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at depth %d", count(best.Engines, "engine"), best.Depth)
+	fmt.Fprintf(&b, "%s at depth %d", units.Counted(best.Engines, "engine"), best.Depth)
 	if len(r.Grid.Groups) > 1 {
-		fmt.Fprintf(&b, ", %s a step", count(best.Groups, "group"))
+		fmt.Fprintf(&b, ", %s a step", units.Counted(best.Groups, "group"))
 	}
 	if len(r.Grid.Samples) > 1 {
-		fmt.Fprintf(&b, ", %s a group", count(best.Samples, "game"))
+		fmt.Fprintf(&b, ", %s a group", units.Counted(best.Samples, "game"))
 	}
 	fmt.Fprintf(&b, ": %s", units.Seconds(best.Step.Mean))
 	if p.Price > 0 {
@@ -33,7 +33,7 @@ func (p *Plan) text(r Request, best *Cell, cells []*Cell) string {
 		}
 	}
 	if fewer != nil {
-		fmt.Fprintf(&b, "; %s would take %s", count(fewer.Engines, "engine"), units.Seconds(fewer.Step.Mean))
+		fmt.Fprintf(&b, "; %s would take %s", units.Counted(fewer.Engines, "engine"), units.Seconds(fewer.Step.Mean))
 		if p.Price > 0 {
 			fmt.Fprintf(&b, " and %s", Dollars(fewer.StepCost))
 		}
@@ -68,7 +68,7 @@ func (p *Plan) reasons(r Request, best *Cell, cells []*Cell) []string {
 			name = "with what there is now"
 		}
 		out = append(out, fmt.Sprintf("%s: %s at depth %d: %s, %s of it waiting for games", name,
-			count(now.Engines, "engine"), now.Depth, units.Seconds(now.Step.Mean), units.Percent(now.StarvedShare)))
+			units.Counted(now.Engines, "engine"), now.Depth, units.Seconds(now.Step.Mean), units.Percent(now.StarvedShare)))
 	}
 	out = append(out, depthReason(best.Engines, best.Depth, cells)...)
 	if best.Engines != own.Engines && best.Batch() == own.Batch() {
@@ -102,7 +102,7 @@ func depthReason(engines, depth int, cells []*Cell) []string {
 	if at == nil || deepest == nil {
 		return nil
 	}
-	with := "with " + count(engines, "engine")
+	with := "with " + units.Counted(engines, "engine")
 	if bestDeeper.Step.Mean >= at.Step.Mean*(1-near) {
 		return []string{fmt.Sprintf("%s more depth would not help: %s at depth %d, %s at depth %d", with,
 			units.Seconds(at.Step.Mean), depth, units.Seconds(deepest.Step.Mean), deepest.Depth)}
@@ -133,14 +133,7 @@ func engineReason(depth int, best *Cell, cells []*Cell) []string {
 		helps = "engines alone would not be enough"
 	}
 	return []string{fmt.Sprintf("%s: %s with %s and %s with %d at depth %d", helps, units.Seconds(few.Step.Mean),
-		count(few.Engines, "engine"), units.Seconds(many.Step.Mean), many.Engines, depth)}
-}
-
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
+		units.Counted(few.Engines, "engine"), units.Seconds(many.Step.Mean), many.Engines, depth)}
 }
 
 // article is one more of something that there is then n times: "a sixth", "an eighth", "a 13th".

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/diagnosis"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/enginestate"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
@@ -299,20 +300,13 @@ func (t *trainer) viewFleet(now time.Duration) steprecord.FleetView {
 	after := t.atGrant
 	engines, flying := after.EngineSec-before.EngineSec, after.InFlightSec-before.InFlightSec
 	return steprecord.FleetView{
-		WindowSec: sec, Engines: ratio(engines, sec),
+		WindowSec: sec, Engines: units.Share(engines, sec),
 		// A step of an engine counts when it ends, so that a window may have a part of one that began before it.
-		BusyShare: min(1, ratio(after.BusySec-before.BusySec, engines)), InFlight: ratio(flying, engines),
+		BusyShare: min(1, units.Share(after.BusySec-before.BusySec, engines)), InFlight: units.Share(flying, engines),
 		// What drains has requests, and no limit any more.
-		SlotShare:      min(1, ratio(flying, after.LimitSec-before.LimitSec)),
-		QueuedRequests: ratio(after.QueuedSec-before.QueuedSec, sec),
-		InputTPS:       ratio(float64(after.Input-before.Input), sec),
-		OutputTPS:      ratio(float64(after.Output-before.Output), sec),
+		SlotShare:      min(1, units.Share(flying, after.LimitSec-before.LimitSec)),
+		QueuedRequests: units.Share(after.QueuedSec-before.QueuedSec, sec),
+		InputTPS:       units.Share(float64(after.Input-before.Input), sec),
+		OutputTPS:      units.Share(float64(after.Output-before.Output), sec),
 	}
-}
-
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }

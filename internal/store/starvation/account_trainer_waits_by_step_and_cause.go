@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/kit/stat"
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
@@ -212,7 +213,7 @@ func (l *look) continueWait() {
 	upTo := l.heardUntil()
 	if upTo.IsZero() {
 		if l.Open.Gone.IsZero() {
-			l.Open.Gone = latest(l.seen.Last, begin)
+			l.Open.Gone = units.Later(l.seen.Last, begin)
 		}
 		return
 	}
@@ -239,18 +240,18 @@ func (l *look) heardUntil() time.Time {
 	}
 	heard := l.seen.Last
 	if l.Open.Gone.IsZero() {
-		heard = latest(heard, l.Since)
+		heard = units.Later(heard, l.Since)
 	}
 	if l.seen.Now.Sub(heard) >= silence {
 		return time.Time{}
 	}
-	return earliest(l.seen.Now, heard.Add(askEvery))
+	return units.Earlier(l.seen.Now, heard.Add(askEvery))
 }
 
 // endSilence leaves out of the wait the time until a moment in which the trainer was gone.
 func (l *look) endSilence(until time.Time) {
 	if gone := l.Open.Gone; !gone.IsZero() {
-		until = earliest(until, latest(l.To, gone))
+		until = units.Earlier(until, units.Later(l.To, gone))
 		l.Open.Silent += max(0, until.Sub(gone).Seconds())
 		l.Open.Gone = time.Time{}
 	}
@@ -268,7 +269,7 @@ func (l *look) compareRecords() {
 			return
 		}
 		left := l.reported(r) - l.sum(l.Record)
-		at := latest(r.Service.GrantedAt, r.Service.FirstAskedAt)
+		at := units.Later(r.Service.GrantedAt, r.Service.FirstAskedAt)
 		l.add(Span{Step: l.Record, Cause: steprecord.StarvedHandover, Sec: left, At: at, MadeUp: true})
 		if c := l.find(l.Record); c != nil {
 			l.closed = append(l.closed, *c)
@@ -318,18 +319,4 @@ func (l *look) sum(k rollout.Step) float64 {
 
 func (l *look) drop(k rollout.Step) {
 	l.Counted = slices.DeleteFunc(l.Counted, func(c Counted) bool { return c.Step == k })
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -3,6 +3,7 @@ package starvation
 import (
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/units"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 )
 
@@ -31,13 +32,13 @@ func timeline(r *steprecord.StepRecord, sec float64) []Span {
 			if from.IsZero() || to.IsZero() {
 				return 0
 			}
-			return max(0, earliest(to, end).Sub(latest(from, begin)).Seconds())
+			return max(0, units.Earlier(to, end).Sub(units.Later(from, begin)).Seconds())
 		}
-		add(steprecord.StarvedGated, within(begin, t.LaunchedAt), earliest(t.LaunchedAt, end))
-		add(steprecord.StarvedQueue, within(t.LaunchedAt, t.StartedAt), earliest(t.StartedAt, end))
+		add(steprecord.StarvedGated, within(begin, t.LaunchedAt), units.Earlier(t.LaunchedAt, end))
+		add(steprecord.StarvedQueue, within(t.LaunchedAt, t.StartedAt), units.Earlier(t.StartedAt, end))
 		played := within(t.StartedAt, t.ReadyAt)
 		queue, env := playedShares(last)
-		at := earliest(t.ReadyAt, end)
+		at := units.Earlier(t.ReadyAt, end)
 		add(steprecord.StarvedQueue, played*queue, at)
 		add(steprecord.StarvedEnv, played*env, at)
 		add(steprecord.StarvedInference, played*(1-queue-env), at)

@@ -1,10 +1,8 @@
 package buffermodel
 
 import (
-	"cmp"
 	"slices"
 
-	"github.com/millrace/millrace/internal/rollout"
 	"github.com/millrace/millrace/internal/rollout/runstatus"
 	"github.com/millrace/millrace/internal/rollout/steprecord"
 	"github.com/millrace/millrace/internal/run/runmachine"
@@ -30,30 +28,9 @@ func (b *Buffer) Counts() steprecord.BufferCounts {
 // Departures counts the groups that have left, by why and by the length of their games: first those trained on, then
 // the dropped ones by code.
 func (b *Buffer) Departures() []steprecord.LengthCount {
-	byCode := map[rollout.Code]*steprecord.LengthCount{}
+	left := steprecord.Departures{}
 	for key, n := range b.departures {
-		c := byCode[key.code]
-		if c == nil {
-			c = &steprecord.LengthCount{Code: key.code}
-			byCode[key.code] = c
-		}
-		c.Groups += *n
-		c.ByLength = append(c.ByLength, make([]int64, max(0, key.bucket+1-len(c.ByLength)))...)
-		c.ByLength[key.bucket] = *n
+		left.Count(key.code, key.bucket, *n)
 	}
-	counts := make([]steprecord.LengthCount, 0, len(byCode))
-	for _, c := range byCode {
-		counts = append(counts, *c)
-	}
-	slices.SortFunc(counts, func(x, y steprecord.LengthCount) int {
-		return cmp.Or(trainedFirst(x.Code)-trainedFirst(y.Code), cmp.Compare(x.Code, y.Code))
-	})
-	return counts
-}
-
-func trainedFirst(code rollout.Code) int {
-	if code == steprecord.Trained {
-		return 0
-	}
-	return 1
+	return left.List()
 }
