@@ -78,14 +78,3 @@ func played(g *steprecord.GroupView, queueing bool) float64 {
 	}
 	return slowest
 }
-
-// slowestEpisode is the position of a group's longest episode; -1: none is recorded.
-func slowestEpisode(g *steprecord.GroupView) int {
-	longest := -1
-	for i, sec := range g.EpisodeSec {
-		if longest < 0 || sec > g.EpisodeSec[longest] {
-			longest = i
-		}
-	}
-	return longest
-}

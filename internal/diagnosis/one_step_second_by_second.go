@@ -115,7 +115,7 @@ func groupWaits(v *steprecord.ServiceView) []GroupWait {
 		g := &v.Groups[i]
 		w := GroupWait{Seq: g.Seq, ReadySec: since(g.Times.ReadyAt), LaunchSec: since(g.Times.LaunchedAt),
 			StartSec: since(g.Times.StartedAt), Wait: []WaitPart{}}
-		if i := slowestEpisode(g); i >= 0 {
+		if i := g.LongestEpisode(); i >= 0 {
 			w.LongestSec = g.EpisodeSec[i]
 		}
 		if !v.GrantedAt.IsZero() && w.ReadySec > 0 {

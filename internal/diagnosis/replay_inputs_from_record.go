@@ -171,7 +171,7 @@ func (reg *regime) replayed(g *steprecord.GroupView, played float64) replayGroup
 	slow := reg.speed.Curve.Slowdown(one.load)
 	sec := max(instant, reg.latency.played(g))
 	model := sec
-	if i := slowestEpisode(g); i >= 0 && len(g.ModelSec) > i {
+	if i := g.LongestEpisode(); i >= 0 && len(g.ModelSec) > i {
 		model = min(sec, g.ModelSec[i])
 	}
 	one.env = sec - model

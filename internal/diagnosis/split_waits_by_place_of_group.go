@@ -79,7 +79,7 @@ func lastGroup(groups []steprecord.GroupView) *steprecord.GroupView {
 // not recorded one by one, so the split is the whole episode's.
 func playedShares(g *steprecord.GroupView) byPlace {
 	var shares byPlace
-	longest := slowestEpisode(g)
+	longest := g.LongestEpisode()
 	span := units.SecondsBetween(g.Times.StartedAt, g.Times.ReadyAt)
 	if longest < 0 || span <= 0 {
 		shares.add(PlaceUnknown, 1)

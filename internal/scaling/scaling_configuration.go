@@ -1,11 +1,10 @@
 package scaling
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -68,12 +67,8 @@ const MostEngines = 1024
 
 // Validate reports all faults together.
 func (c Config) Validate() error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
+	var faults settings.Checks
+	check := faults.Require
 	check(c.Policy == Fixed || c.Policy == Queue || c.Policy == Starvation,
 		"scaling.policy %q: want fixed, queue or starvation", c.Policy)
 	check(c.Min >= 0 && c.Min <= MostEngines, "scaling.min %d: want 0 to %d", c.Min, MostEngines)
@@ -102,7 +97,7 @@ func (c Config) Validate() error {
 		MostEngines)
 	check(c.Starvation.HeadRoom >= 0 && c.Starvation.HeadRoom <= 1, "scaling.starvation.head_room %v: want 0 to 1",
 		c.Starvation.HeadRoom)
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
 // Affordable is how many engines the budget pays for, MostEngines where nothing bounds it.

@@ -39,11 +39,7 @@ func newDiagnoseCommand(d Deps) *cobra.Command {
 			if f.file != "" {
 				return s.diagnoseFile(f)
 			}
-			run := rollout.RunName(args[0])
-			if err := run.ValidateID(); err != nil {
-				return Usage("%v", err)
-			}
-			c, err := s.client()
+			c, run, err := s.clientOf(args[0])
 			if err != nil {
 				return err
 			}

@@ -34,17 +34,23 @@ func (s *session) onRun(use string, args cobra.PositionalArgs,
 	return &cobra.Command{
 		Use: use, Args: args, ValidArgsFunction: s.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run := rollout.RunName(args[0])
-			if err := run.ValidateID(); err != nil {
-				return Usage("%v", err)
-			}
-			c, err := s.client()
+			c, run, err := s.clientOf(args[0])
 			if err != nil {
 				return err
 			}
 			return do(cmd.Context(), c, run, args[1:])
 		},
 	}
+}
+
+// clientOf is the server's client, for a run that the command line names.
+func (s *session) clientOf(name string) (Client, rollout.RunName, error) {
+	run := rollout.RunName(name)
+	if err := run.ValidateID(); err != nil {
+		return Client{}, run, Usage("%v", err)
+	}
+	c, err := s.client()
+	return c, run, err
 }
 
 func (s *session) startCommand() *cobra.Command {

@@ -95,6 +95,26 @@ func (fs *Faults) Add(path, format string, args ...any) {
 	*fs = append(*fs, &Fault{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
+// Require adds a fault unless all is well.
+func (fs *Faults) Require(ok bool, path, format string, args ...any) {
+	if !ok {
+		fs.Add(path, format, args...)
+	}
+}
+
+// Checks is everything wrong with what is no document.
+type Checks []error
+
+// Require adds a fault unless all is well.
+func (c *Checks) Require(ok bool, format string, args ...any) {
+	if !ok {
+		*c = append(*c, fmt.Errorf(format, args...))
+	}
+}
+
+// Err is nil when nothing is wrong.
+func (c Checks) Err() error { return errors.Join(c...) }
+
 // Each is the several errors that err holds, or err alone.
 func Each(err error) []error {
 	if err == nil {

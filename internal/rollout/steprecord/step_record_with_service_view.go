@@ -131,6 +131,17 @@ type GroupView struct {
 	Orders map[rollout.Order]int `json:"orders,omitempty"`
 }
 
+// LongestEpisode is the position of the longest episode; -1: none is recorded.
+func (g *GroupView) LongestEpisode() int {
+	longest := -1
+	for i, sec := range g.EpisodeSec {
+		if longest < 0 || sec > g.EpisodeSec[longest] {
+			longest = i
+		}
+	}
+	return longest
+}
+
 // ViewOf is a group without its tokens.
 func ViewOf(g *rollout.Group) GroupView {
 	return GroupView{g.Ref.Seq, g.MinVersion, g.Times, g.Usage, g.EpisodeSec, g.ModelSec, g.QueueSec, g.EnvSec, g.Phases,

@@ -1,11 +1,10 @@
 package enginebench
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
@@ -51,12 +50,8 @@ func UpTo(n int) []int {
 
 // Validate reports everything that is wrong with c.
 func (c Config) Validate() error {
-	var errs []error
-	require := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var faults settings.Checks
+	require := faults.Require
 	require(len(c.Counts) > 0, "counts: want at least one number of engines")
 	for i, n := range c.Counts {
 		require(n >= 1, "counts: %d is no number of engines", n)
@@ -71,7 +66,7 @@ func (c Config) Validate() error {
 		"want at least 1")
 	require(c.Years >= 1, "years: %d is less than 1", c.Years)
 	require(c.TrainStep >= 0, "train: %v is negative", c.TrainStep)
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 func (c Config) say(format string, args ...any) {

@@ -1,9 +1,9 @@
 package engineprofile
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/millrace/millrace/internal/kit/settings"
 )
 
 // Config says how an engine is measured. Start from DefaultConfig.
@@ -32,17 +32,13 @@ func DefaultConfig() Config {
 
 // Validate reports everything that is wrong with c.
 func (c Config) Validate() error {
-	var errs []error
-	require := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var faults settings.Checks
+	require := faults.Require
 	require(c.MaxBatch >= 4 && c.MaxBatch <= 1024, "max batch: %d is not from 4 to 1024", c.MaxBatch)
 	require(c.LongestPrompt >= 512, "longest prompt: %d tokens are less than 512, with which a prefill is hardly felt",
 		c.LongestPrompt)
 	require(c.TokenBudget >= 256, "token budget: %d is less than 256", c.TokenBudget)
 	require(c.Rounds >= 1 && c.Rounds <= 100, "rounds: %d is not from 1 to 100", c.Rounds)
 	require(c.MaxTime > 0 && c.Timeout > 0, "max time and timeout must be positive")
-	return errors.Join(errs...)
+	return faults.Err()
 }

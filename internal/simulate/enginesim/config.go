@@ -1,11 +1,10 @@
 package enginesim
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/simulate/enginesim/batch"
 )
 
@@ -69,12 +68,8 @@ var loraRanks = []int{1, 8, 16, 32, 64, 128, 256, 320, 512}
 
 // Validate reports everything that is wrong with c.
 func (c Config) Validate() error {
-	var errs []error
-	require := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var faults settings.Checks
+	require := faults.Require
 	require(c.Model != "", "model: a name is needed")
 	require(c.Speed > 0 && c.Speed <= maxSpeed, "speed %g: must be positive and at most %g", c.Speed, maxSpeed)
 	require(c.Cost.LoRA >= 1, "LoRA factor %g: must be at least 1", c.Cost.LoRA)
@@ -93,7 +88,7 @@ func (c Config) Validate() error {
 		c.MaxCPULoRAs, c.MaxLoRAs)
 	require(slices.Contains(loraRanks, c.MaxLoRARank), "maximum LoRA rank %d: must be one of %v", c.MaxLoRARank,
 		loraRanks)
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 func (c Config) limits() batch.Limits {

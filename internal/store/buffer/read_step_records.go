@@ -142,18 +142,6 @@ func recordOf(step rollout.Step, f map[string]string) (steprecord.StepRecord, er
 	v.StalenessInFlightMean = float64(stale.int(3)) / groups
 	v.StalenessInBufferMean = float64(stale.int(2)-stale.int(3)) / groups
 	v.ZeroVarianceGroups = int(number("zero_variance"))
-	views, err := unpackViews(f["views"])
-	if err != nil {
-		return record, fmt.Errorf("record of step %d: %w", step, err)
-	}
-	engines, err := unpackViews(f["engines"])
-	if err != nil {
-		return record, fmt.Errorf("record of step %d: engines: %w", step, err)
-	}
-	results, err := unpackViews(f["results"])
-	if err != nil {
-		return record, fmt.Errorf("record of step %d: results: %w", step, err)
-	}
 	for drops := words(f["drops"]); len(drops) > 1; drops = drops[2:] {
 		if v.DroppedSoFar == nil {
 			v.DroppedSoFar = map[rollout.Code]int64{}
@@ -161,22 +149,28 @@ func recordOf(step rollout.Step, f map[string]string) (steprecord.StepRecord, er
 		v.DroppedSoFar[rollout.Code(drops.str(0))] = drops.int(1)
 	}
 	for _, part := range []struct {
-		name, text string
-		into       any
+		name   string
+		packed bool
+		into   any
 	}{
-		{"groups", views, &v.Groups}, {"report", f["report"], &record.Trainer}, {"fleet", f["fleet"], &v.Fleet},
-		{"starved", f["starved"], &v.StarvedBy}, {"engines", engines, &v.Engines},
-		{"results", results, &v.Results},
+		{"views", true, &v.Groups}, {"report", false, &record.Trainer}, {"fleet", false, &v.Fleet},
+		{"starved", false, &v.StarvedBy}, {"engines", true, &v.Engines}, {"results", true, &v.Results},
 	} {
-		if part.text == "" {
-			continue
+		text := f[part.name]
+		var err error
+		if part.packed {
+			text, err = unpackViews(text)
 		}
-		if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
+		if err == nil && text != "" {
+			err = json.Unmarshal([]byte(text), part.into)
+		}
+		if err != nil {
 			return record, fmt.Errorf("record of step %d: %s: %w", step, part.name, err)
 		}
 	}
 	for name, into := range map[string]*time.Time{"asked": &v.FirstAskedAt, "granted": &v.GrantedAt,
 		"completed": &v.CompletedAt} {
+		var err error
 		if *into, err = readStamp(f[name]); err != nil {
 			return record, fmt.Errorf("record of step %d: %s: %w", step, name, err)
 		}

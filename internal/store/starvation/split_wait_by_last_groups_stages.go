@@ -55,12 +55,7 @@ func timeline(r *steprecord.StepRecord, sec float64) []Span {
 // playedShares are the shares of a group's playing time that its longest game spent waiting for an engine and outside
 // the engines. Turns are not recorded one by one.
 func playedShares(g *steprecord.GroupView) (queue, env float64) {
-	longest := -1
-	for i, sec := range g.EpisodeSec {
-		if longest < 0 || sec > g.EpisodeSec[longest] {
-			longest = i
-		}
-	}
+	longest := g.LongestEpisode()
 	at := func(values []float64) float64 {
 		if longest >= 0 && longest < len(values) {
 			return max(0, values[longest])

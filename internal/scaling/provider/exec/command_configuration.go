@@ -42,11 +42,7 @@ func (c Config) Validate() error { return c.Faults().Err() }
 // Faults lists, by key, the settings with which commands cannot run.
 func (c Config) Faults() settings.Faults {
 	var faults settings.Faults
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			faults.Add(key, format, args...)
-		}
-	}
+	check := faults.Require
 	for _, command := range []struct{ key, text string }{{"start", c.Start}, {"stop", c.Stop}, {"list", c.List}} {
 		words, err := commandline.Split(command.text)
 		check(err == nil, command.key, "%v", err)

@@ -2,13 +2,13 @@ package kubernetes
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace/internal/kit/settings"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -42,18 +42,14 @@ func parseTemplate(text []byte) (*template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (want a manifest of kind Pod)", err)
 	}
-	return &t, errors.Join(templateFaults(&t.podObject)...)
+	return &t, templateFaults(&t.podObject)
 }
 
 // templateFaults checks the fields that Millrace sets itself and those that no pod can lack. The API server, which
 // knows its version and policies, checks the rest, including unknown keys.
-func templateFaults(pod *podObject) []error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
+func templateFaults(pod *podObject) error {
+	var faults settings.Checks
+	check := faults.Require
 	check(pod.Kind == "" || pod.Kind == "Pod", "kind: %s: want Pod", pod.Kind)
 	check(pod.APIVersion == "" || pod.APIVersion == "v1", "apiVersion: %s: want v1", pod.APIVersion)
 	check(pod.Name == "" && pod.GenerateName == "", "metadata.name: Millrace names the pods; leave it out")
@@ -81,7 +77,7 @@ func templateFaults(pod *podObject) []error {
 				"spec.%s[%d].env: %s is set by Millrace", of.key, i, EngineIDVariable)
 		}
 	}
-	return faults
+	return faults.Err()
 }
 
 // podFor is the pod of one engine: the template with what makes it this engine of this deployment.

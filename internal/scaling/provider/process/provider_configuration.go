@@ -66,11 +66,7 @@ func (c Config) Validate() error { return c.Faults().Err() }
 // Faults lists, by key, the settings with which no engine can run.
 func (c Config) Faults() settings.Faults {
 	var faults settings.Faults
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			faults.Add(key, format, args...)
-		}
-	}
+	check := faults.Require
 	words, err := commandline.Split(c.Command)
 	texts := append(slices.Clone(words), c.Env...)
 	hasPort := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, "{port}") })
