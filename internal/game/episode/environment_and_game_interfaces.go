@@ -93,6 +93,8 @@ type Awaited interface {
 	// Answered tells of each prompt, before Act, what it was answered, or with why that no engine accepts it. A prompt
 	// that is not accepted is no turn.
 	Answered(agent string, c rollout.Completion, why error)
+	// Asking runs while the prompts of a phase are asked, until ctx is done: who waits for answers shall know of it.
+	Asking(ctx context.Context)
 }
 
 // Prompt asks one agent for one decision.

@@ -239,6 +239,11 @@ func (p *Player) ask(ctx context.Context, plan Plan, env *stage, phase string, i
 	took := make([]time.Duration, len(prompts))
 	unfit := make([]error, len(prompts))
 	g, ctx := errgroup.WithContext(ctx)
+	if awaited != nil {
+		asking, answered := context.WithCancel(ctx)
+		defer answered()
+		go awaited.Asking(asking)
+	}
 	for i := range prompts {
 		if name := prompts[i].Policy; name != "" && plan.Fixed[name] == "" && plan.Elsewhere[name].URL == "" {
 			return nil, nil, rollout.Fail(rollout.Permanent, rollout.CodeNoPolicy,

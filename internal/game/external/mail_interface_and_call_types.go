@@ -13,6 +13,8 @@ type Mail interface {
 	// Look tells how a game stands, and offers it to programs. It is called again within LookEvery.
 	// From then on Look and Answer of earlier attempts are refused as Fenced: they may not know what has been saved.
 	Look(ctx context.Context, at Attempt, scenario []byte) (Standing, error)
+	// Alive says that the game is played, when nobody looks because its prompts are asked.
+	Alive(ctx context.Context, ref rollout.EpisodeRef) error
 	// Await calls look with nil, and again whenever something may have changed, with how the game stands where that was
 	// told, and with nil at least every LookEvery.
 	Await(ctx context.Context, ref rollout.EpisodeRef, look func(told *Standing) (more bool, err error)) error
@@ -31,6 +33,10 @@ type Attempt struct {
 
 // LookEvery is the longest time between two looks of a game, and of a call that waits: it says that its program lives.
 const LookEvery = 2 * time.Second
+
+// aliveEvery is how often a game says that it is played, while engines answer. It takes several times as long until it
+// counts as absent.
+const aliveEvery = 4 * time.Second
 
 // leastLease is longer, so that a program that waits for an answer keeps its game.
 const leastLease = 3 * time.Second

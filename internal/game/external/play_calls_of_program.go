@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/game/episode"
+	"github.com/millrace/millrace/internal/kit/retry"
 	"github.com/millrace/millrace/internal/rollout"
 )
 
@@ -233,6 +234,13 @@ func (g *game) Answered(agent string, c rollout.Completion, why error) {
 	}
 	call := g.pending[agent]
 	g.unfit[call.ID()] = "no engine accepts this: " + why.Error()
+}
+
+// Asking says that the game is played: a long answer takes longer than a worker may be silent.
+func (g *game) Asking(ctx context.Context) {
+	for retry.Pause(ctx, aliveEvery) == nil {
+		_ = g.mail.Alive(ctx, g.at.EpisodeRef) // the next time will do
+	}
 }
 
 // Act makes the answers part of the game; the programs have them once that is saved.

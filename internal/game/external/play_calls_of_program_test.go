@@ -5,9 +5,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/millrace/millrace/internal/game/episode"
 	"github.com/millrace/millrace/internal/rollout"
+	"github.com/millrace/millrace/internal/rollout/runspec"
 )
 
 // told is a mail that tells a game one thing after the other, and keeps what is answered.
@@ -15,6 +18,12 @@ type told struct {
 	stands   Standing // for who looks
 	tells    []*Standing
 	answered []string
+	alive    int // how often the game was said to be played
+}
+
+func (m *told) Alive(context.Context, rollout.EpisodeRef) error {
+	m.alive++
+	return nil
 }
 
 func (m *told) Look(context.Context, Attempt, []byte) (Standing, error) {
@@ -88,4 +97,38 @@ func TestWhatIsToldLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slow answers after a while.
+type slow time.Duration
+
+func (s slow) Complete(context.Context, rollout.Request) (rollout.Completion, error) {
+	time.Sleep(time.Duration(s))
+	return rollout.Completion{Text: "7", TokenIDs: []int32{7}, Logprobs: []float32{0}, FinishReason: "stop"}, nil
+}
+
+type unkept struct{}
+
+func (unkept) Save(context.Context, rollout.Checkpoint) error { return nil }
+
+// While engines answer, nobody looks after the game: it is said to be played, until they have.
+func TestLongAnswersAreAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mail := &told{stands: Standing{Lease: "one", Leased: true, Calls: []Call{{Agent: "agent", Hash: "x"}}}}
+		env := &Env{cfg: DefaultConfig()}
+		env.Use(mail)
+		player := episode.Player{Environment: env, Policy: slow(18*time.Minute + time.Second), Journal: unkept{},
+			Beat: func(int, string) {}, Now: time.Now}
+		began := time.Now()
+		_, _, err := player.Play(t.Context(), episode.Plan{Attempt: 1, Sampling: rollout.Sampling{MaxTokens: 16},
+			Timeouts: runspec.Timeouts{Episode: rollout.Duration(time.Hour), Completion: rollout.Duration(time.Hour)},
+		}, []byte(`{}`), nil)
+		if !errors.Is(err, errSilent) || time.Since(began) < 18*time.Minute || !slices.Equal(mail.answered, []string{"x"}) {
+			t.Fatalf("answered %q after %s: %v", mail.answered, time.Since(began), err)
+		}
+		if mail.alive != 270 {
+			t.Errorf("said %d times in 18 minutes, want it every 4 seconds", mail.alive)
+		}
+	})
 }

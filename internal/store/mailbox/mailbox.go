@@ -37,6 +37,10 @@ var (
 	//go:embed answer.lua
 	answerText string
 
+	//go:embed alive.lua
+	aliveText string
+
+	aliveScript  = redisscript.New(aliveText)
 	lookScript   = redisscript.New(standingText + lookText)
 	leaseScript  = redisscript.New(leaseText)
 	postScript   = redisscript.New(standingText + postText)
@@ -104,6 +108,11 @@ func (b *Box) Look(ctx context.Context, at external.Attempt, scenario []byte) (e
 		return external.Standing{}, trouble("look for calls", err)
 	}
 	return standing(ref, text)
+}
+
+// Alive is what it does while the game's prompts are asked.
+func (b *Box) Alive(ctx context.Context, ref rollout.EpisodeRef) error {
+	return trouble("say that a game is played", aliveScript.Run(ctx, b.rdb, b.keys(ref)[1:2], member(ref)).Err())
 }
 
 // standing reads what standing.lua writes.

@@ -237,6 +237,27 @@ func TestGames(t *testing.T) {
 			p.want(p.call("one", "a", "more"), "max_calls")
 			p.want(p.call("one", "a", "z"), "z 3")
 		},
+		"a game that engines answer for long is played": func(p *played) {
+			p.lease("one")
+			ctx, seen := p.t.Context(), "millrace:{demo}:external:seen"
+			absent := func() bool {
+				_, err := p.box.Post(ctx, p.ref, "one", external.Call{})
+				return errors.Is(err, mailbox.ErrAbsent)
+			}
+			p.ok(p.rdb.ZAdd(ctx, seen, redis.Z{Score: 1, Member: "3-0"}).Err())
+			if !absent() {
+				p.t.Error("a worker is there that has not looked since 1970")
+			}
+			p.ok(p.box.Alive(ctx, p.ref))
+			if absent() {
+				p.t.Error("a worker is absent that says it is not")
+			}
+			p.ok(p.rdb.ZRem(ctx, seen, "3-0").Err()) // the game is over
+			p.ok(p.box.Alive(ctx, p.ref))
+			if got, err := p.rdb.ZRange(ctx, seen, 0, -1).Result(); len(got) > 1 {
+				p.t.Errorf("%v are played, %v", got, err)
+			}
+		},
 		"a call that the mail has lost is sent whole again": func(p *played) {
 			p.lease("one")
 			call := external.Call{Agent: "a", Hash: "x", Prompt: "x"}
