@@ -237,6 +237,18 @@ func TestGames(t *testing.T) {
 			p.want(p.call("one", "a", "more"), "max_calls")
 			p.want(p.call("one", "a", "z"), "z 3")
 		},
+		"a large call is not told, but looked for": func(p *played) {
+			heard := p.rdb.PSubscribe(p.t.Context(), "millrace:mail:*")
+			defer func() { _ = heard.Close() }()
+			_, err := heard.Receive(p.t.Context()) // it hears
+			p.ok(err)
+			p.lease("one")
+			large := strings.Repeat("x", 1<<19)
+			p.want(p.call("one", "a", large), large+" 1")
+			told, err := heard.ReceiveMessage(p.t.Context())
+			p.ok(err)
+			p.want(told.Payload, p.ref.String()+"\n")
+		},
 		"a game that engines answer for long is played": func(p *played) {
 			p.lease("one")
 			ctx, seen := p.t.Context(), "millrace:{demo}:external:seen"
