@@ -19,7 +19,7 @@ func TestWebhook(t *testing.T) {
 		sent = r.Method + " " + r.Header.Get("Authorization") + " " + r.Header.Get("Content-Type") + " " + string(body)
 		_, _ = io.WriteString(w, `{"reward": 1}`)
 	})
-	mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", 307) })
+	mux.Handle("/elsewhere", http.RedirectHandler("/good", http.StatusTemporaryRedirect))
 	mux.HandleFunc("/endless", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat(" ", mostAnswer+1))
 	})

@@ -84,10 +84,12 @@ func (w *world) Answer(ctx context.Context, at external.Attempt, lease string, c
 }
 
 func (w *world) Await(_ context.Context, ref rollout.EpisodeRef, look func(*external.Standing) (bool, error)) error {
-	for told := (*external.Standing)(nil); ; told = nil {
+	var told *external.Standing
+	for {
 		if more, err := look(told); err != nil || !more {
 			return err
 		}
+		told = nil
 		w.pause()
 		if text := w.hear(w.Box, ref.String()); text != "" {
 			s, err := standing(ref, text)
